@@ -6,7 +6,7 @@
     nbcompile.explain(f)(x)      runs f and reports what happened
 
 ``compile`` checks its arguments and returns a wrapper. The wrapper switches the frame hook on for the time of a call;
-everything else happens when the hook meets a frame that it has no code for.
+compilation begins when the hook sees a frame for which it has no code.
 
 In torch: torch/__init__.py (compile), torch/compiler/__init__.py. Read next: nbcompile/eval_frame/wrapper.py, then
 nbcompile/driver/stages.py
@@ -159,13 +159,13 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 
 
 def _target(options: object) -> str:
-    """The target among options, which may be anything here: ``compile`` is to say what is wrong with them."""
+    """Return the target option; "" if there is none. ``compile`` checks the options, which may be anything here."""
     target = options.get("target") if isinstance(options, dict) else ""
     return target if isinstance(target, str) else ""
 
 
 def new_recorder(function: str, target: str = "") -> recorder.Recorder:
-    """A recorder that knows where it runs, and what makes its machine code, for this machine or for another target."""
+    """Create a recorder with its environment: versions, and the compiler for this machine or for another target."""
     return recorder.Recorder(function, entries.environment(backends.compiler_name(target)))
 
 
@@ -175,7 +175,7 @@ def listening(frame_recorder: recorder.Recorder) -> Iterator[recorder.Recorder]:
     with frame_recorder.listening():
         try:
             yield frame_recorder
-        except SystemExit:  # a program's way to end
+        except SystemExit:  # ``sys.exit`` ends a program; it is no failure
             raise
         except BaseException as error:
             frame_recorder.raised = entries.raised(error)
@@ -183,9 +183,9 @@ def listening(frame_recorder: recorder.Recorder) -> Iterator[recorder.Recorder]:
 
 
 def reset() -> None:
-    """Forget all compiled code and all that was learnt about functions; give back the memory kept for results.
+    """Drop all compiled code and all facts recorded about functions; free the memory pooled for results.
 
-    What is in the store stays there, and what is on its way there arrives first.
+    Entries on disk stay; pending writes are finished first.
     """
     writer.flush(timeout=writer.TIMEOUT)
     STATE.reset()

@@ -48,7 +48,7 @@ class BackendOptions:
     """``compile(f, options={...})``, for our own backend."""
 
     verify: bool = False
-    """Run every compiled graph operator by operator as well, and compare (slow; for finding our mistakes)."""
+    """Run every compiled graph operator by operator as well, and compare (slow; to find errors of the compiler)."""
     fallback_random: bool = True
     """Random numbers are those that eager draws. False: our own, as part of the loops (lowering/randomness.py)."""
     target: str = ""

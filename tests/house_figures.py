@@ -190,7 +190,7 @@ def prose_table(texts: list[str]) -> Iterator[tuple[str, object]]:
     yield "other words in them", ", ".join(f"{word} {uses(word, written)}" for word in PRIVATE)
     yield "the same in the whole source", ", ".join(f"{word} {uses(word, chr(10).join(texts))}" for word in PRIVATE)
     yield (
-        "docstrings that begin with a relative clause, all",
+        "docstrings that begin with neither a noun nor a verb, all",
         ", ".join(
             map(str, (sum(bool(house.HEADLESS.match(text.strip())) for text in docstrings()), len(docstrings())))
         ),

@@ -1,4 +1,4 @@
-"""Donated buffers: tensors saved for the backward graph that nobody else needs, so that it may free them.
+"""Donated buffers: tensors saved for the backward graph that have no other user, so that it may free them.
 
     forward    y = sin(x) @ w        returns y | saves x, w, sin(x)
     backward   sin(x) shares its memory with no input, result or gradient: it is donated

@@ -110,7 +110,7 @@ def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
     """Guards that compiled code needs in addition to those of the trace.
 
     Below a transform of torch.func new tensors are wrappers, which the dispatcher makes; compiled code gives plain
-    ones. Whether there is a transform, the keys of a tensor among the inputs would tell.
+    ones. The dispatch keys of an input tensor would show whether there is a transform.
     """
     graph = trace.graph
     if graph is None or torch_internals.in_transform() or not is_one_autograd_function(options.backend):
@@ -121,7 +121,7 @@ def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
 
 
 def _requested_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:
-    """Sizes for which the user wants code of their own: the input that is the size, and whether it is one of them.
+    """Sizes for which the user requested specialized code: the position of the input, and a predicate.
 
     ``mark_dynamic(x, 0, specialize_on=[lambda n: n == 8])``
     """

@@ -93,7 +93,7 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
         # Backwards the end of a transform comes before its beginning: in between the number is larger than 0.
         transforms += _ends_transform(node) - _begins_transform(node)
         needed.discard(node)
-        # Every part may have the graph's inputs and attributes; what is computed has to be handed over.
+        # Every part may have the graph's inputs and attributes; computed values have to be passed.
         needed.update(each for each in node.all_input_nodes if each.op not in ("placeholder", "get_attr"))
     if len(buckets) > 1 and not buckets[0].size:
         # Operators before the first parameter are worth no part of their own.
@@ -102,7 +102,7 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
 
 
 def _can_begin(bucket: Bucket, needed: set[torch.fx.Node]) -> bool:
-    """True if a part can begin with this bucket: it gives something, and takes only what can be handed over."""
+    """True if a part can begin with this bucket: it has results, and takes only inputs that can be passed."""
     inside = set(bucket.nodes)
     gives = any(user not in inside for node in bucket.nodes for user in node.users)
     # A pair of nodes that enter and leave a state must be in one part; those of _STATES are written into each.

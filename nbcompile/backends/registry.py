@@ -123,12 +123,13 @@ def specialised(
     wished: Sequence[tuple[int, Callable[[int], bool]]],
     compile_for: Callable[..., Callable[..., Any]],
 ) -> Callable[..., Any]:
-    """A compiled graph that is compiled again, for the inputs as they are, where a size is one of those wished for.
+    """A compiled graph that is specialized, by another compilation, for the sizes that the user requested.
 
     Args:
         general: for any size.
-        wished: positions of inputs that are sizes, each with a question; a size for which it says yes is wished for.
-        compile_for: compiles the graph for given inputs. It is asked once for each question, at the first such call.
+        wished: positions of inputs that are sizes, each with a predicate, which is true of the requested sizes.
+        compile_for: compiles the graph for given inputs; called once for each predicate, at the first call that
+            satisfies it.
     """
     special: dict[int, Callable[..., Any]] = {}
 

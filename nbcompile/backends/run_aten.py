@@ -1,4 +1,4 @@
-"""An ATen graph operator by operator: what it means, and what runs where no code can be generated.
+"""An ATen graph, run operator by operator: its reference semantics, and the fallback if no code can be generated.
 
 In torch: boxed_nop in torch/_functorch/compilers.py. Read next: nbcompile/backends/aten_graph.py
 """

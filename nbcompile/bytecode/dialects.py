@@ -230,7 +230,7 @@ def is_backward(opcode: str) -> bool:
 REAL_OPCODES = getattr(dis, "MIN_INSTRUMENTED_OPCODE", 0) or min(
     (number for name, number in dis.opmap.items() if name.startswith("INSTRUMENTED_")), default=256
 )
-"""Numbers from here on are pseudo-instructions or the debugger's; they are never met in ``co_code``."""
+"""Numbers from here on are pseudo-instructions or the debugger's; they never occur in ``co_code``."""
 
 
 # -- flags inside arguments ---------------------------------------------------------------------------

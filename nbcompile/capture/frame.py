@@ -1,4 +1,4 @@
-"""One call of one code object, as it was caught.
+"""One call of one code object, as the frame hook received it.
 
 In torch: torch/_dynamo/types.py (DynamoFrameType). Read next:
 nbcompile/capture/trace.py

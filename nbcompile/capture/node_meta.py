@@ -1,6 +1,6 @@
 """Names of the entries that nbcompile adds to ``fx.Node.meta``, in addition to torch's own.
 
-    node.meta[STACK]    who asked for this operator, as tuple[StackLine, ...]
+    node.meta[STACK]    the user's code that calls the operator, as tuple[StackLine, ...]
     node.meta[ORIGIN]   ("linear",): the captured nodes that an ATen node was derived from
 
 In torch: ``stack_trace``, ``from_node`` (torch/fx/traceback.py). Read next:
@@ -18,7 +18,7 @@ CALLED = "nbc_called"
 CHANNELS_LAST = "channels_last"
 """A convolution that takes and gives the channels of a pixel next to each other (nbcompile/aot/channels_last.py)."""
 DONATED = "donated"
-"""An input of a backward graph that nobody else needs (nbcompile/aot/donated_buffers.py)."""
+"""An input of a backward graph that has no other user (nbcompile/aot/donated_buffers.py)."""
 SAVED_IN_EAGER = "nbc_saved_in_eager"
 """A value of a joint graph whose memory eager mode saves for its backward pass (nbcompile/aot/exposed_memory.py)."""
 ATTRIBUTE = "nbc_attribute"

@@ -2,7 +2,7 @@
 
     loss = F.mse_loss(x, y)       cell.py:3: UserWarning: Using a target size (torch.Size([3])) that is different ...
 
-Tracing runs an operator on fake tensors, the next stage runs it again, and a frame whose trace is given up runs in
+Tracing runs an operator on fake tensors, the next stage runs it again, and a frame whose trace is abandoned runs in
 Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and leaves them at the
 graph: the next stage does not repeat them, and a process that loads the compiled graph from disk shows them again.
 

@@ -1,4 +1,4 @@
-"""Recipes by which the residual program makes values again, and the side effects that it replays.
+"""Recipes by which the residual program reconstructs values, and the side effects that it replays.
 
 While tracing, values are symbolic. What the rest of the program needs of them
 when the graph has run is written down as a recipe, plain data that

@@ -91,6 +91,6 @@ def _code(name: str, variable: str, called: str) -> CodeType:
 
 
 def _identifier(name: str, default: str) -> str:
-    """The name, if it can be the name of a variable beside ``args`` and ``kwargs``."""
+    """Name, if it can be that of another variable than ``args`` and ``kwargs``."""
     usable = name.isidentifier() and not keyword.iskeyword(name) and name not in ("args", "kwargs")
     return name if usable else default

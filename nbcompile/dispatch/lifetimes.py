@@ -1,14 +1,14 @@
 """Lifetimes of cache entries: none is freed while C may read it.
 
 C walks the entries of a code object with plain pointers: to the list, to an entry, to the tree of its guards. To
-evaluate a guard it lets other threads run, and guards run Python; so does the compiler, which is asked while C holds
-the same pointers. What goes meanwhile (``reset``; the death of an object that a guard recognises by identity) is put
-out of use at once, and freed when no call has the hook on any more.
+evaluate a guard it lets other threads run, and guards run Python; so does the compiler, which is called while C holds
+the same pointers. An entry that is removed meanwhile (by ``reset``, or because an object that a guard compares by
+identity was freed) is unlinked at once, and freed when no call has the hook on any more.
 
     inside = INSIDE          a call turns the hook on: while it does, it refers to this object
-    keep(holder)             another thread puts an entry out of use: it is not freed yet
+    keep(holder)             another thread unlinks an entry: it is not freed yet
     inside = None            the call ends
-    release()                nobody refers to INSIDE: it is freed
+    release()                no call refers to INSIDE: the entry is freed
 
 To count references costs a call nothing, and an interrupt at any moment leaves the count right.
 
@@ -48,7 +48,7 @@ _states: list[tuple[ReferenceType[CodeType], Sized]] = STATE.add("dispatch.lifet
 
 
 def keep(*things: object) -> None:
-    """Keep things that are out of use alive, for calls that came across them before."""
+    """Keep unlinked objects alive, for running calls that may still read them."""
     _kept.extend(things)
     pending.append(None)
 
@@ -71,7 +71,7 @@ def nobody_is_inside() -> bool:
 
 
 def release() -> None:
-    """Free all that waits, unless a call has the hook on."""
+    """Free what was unlinked, unless a call has the hook on."""
     pending.clear()
     # Copied first: what is added while this runs waits for the next release.
     kept, states = _kept[:], _states[:]
@@ -86,7 +86,7 @@ def release() -> None:
 
 
 def _free(code: CodeType, living: Sized) -> None:
-    # Question and deed are one call of a function of C's, and nothing is called before: no other thread comes between.
+    # The test and the action are one call of a C function, so that no other thread can run in between.
     act = map(operator.call, _action, (code,))
     if not living:
         next(act)

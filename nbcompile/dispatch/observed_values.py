@@ -138,7 +138,7 @@ def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -
     """Remember the sizes and numbers that a trace of this call looked at (after it was traced)."""
     looked_at: dict[Source, _Values] = {}
     scope = frame.scope()
-    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+    with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see these reads
         for source in (*_sized_sources(guards), *inputs):
             values = _values(source, scope)
             if values is not None and not isinstance(root(source), ConstantSource):

@@ -64,7 +64,7 @@ def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
         return
     # Written aside and renamed: another process reads the old file or the new one, never half of it.
     draft = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process learns anew
+    with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process has no profile
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_text(json.dumps({**state, name_of(code): profile}, indent=1))
         draft.replace(path)

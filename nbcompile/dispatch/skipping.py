@@ -141,8 +141,8 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
 def imports_modules(code: CodeType) -> bool:
     """Return whether this is code of Python's import system: what runs below it sets modules up, once.
 
-    A function that was skipped may import a library, whose hundreds of calls with types and tensors of torch are then
-    met one by one. Dynamo itself is such a library: a program that asks for one of its functions imports it.
+    A function that was skipped may import a library, whose hundreds of calls with types and tensors of torch would then
+    be checked one by one. Dynamo itself is such a library: a program that asks for one of its functions imports it.
     """
     return code.co_filename.startswith(_IMPORT_SYSTEM)
 
@@ -151,7 +151,7 @@ def module_forward_with_hooks(frame: Frame) -> bool:
     """Return whether this is ``forward`` of one of torch's modules that has hooks.
 
     A hook that breaks the graph skips the frame that calls it; ``forward`` below
-    is then met on its own, although its file is torch's.
+    then reaches the hook as a frame of its own, although its file is torch's.
     """
     module = frame.locals.get("self")
     return (

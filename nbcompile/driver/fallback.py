@@ -2,7 +2,7 @@
 
     breaks.Unsupported        the graph breaks where no resume function can begin: the frame is skipped, with a warning
     recompile limit           the entries that exist are used, nothing is compiled any more
-    a mistake of ours         the frame is skipped, with a warning that says so
+    an internal error         the frame is skipped, with a warning that says so
 
 In torch: ConvertFrame in torch/_dynamo/convert_frame.py. Read next: nbcompile/tracing/breaks.py
 """
@@ -111,7 +111,7 @@ def _skipped(observer: FrameObserver, reason: str) -> SkipFrame:
 
 
 def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) -> Outcome:
-    """The program promises something of a size that this call does not keep: in eager mode it says so itself."""
+    """Skip a call that violates an assertion of the program on a size: in eager mode the program raises by itself."""
     reason = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
     observer.runs_eagerly(reason)
     return SkipFrame(reason)
@@ -154,7 +154,7 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
 
 
 def _internal_error(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
-    """A mistake of ours: the function still runs, uncompiled, with a warning."""
+    """Skip a frame after an internal error: the function still runs, uncompiled, with a warning."""
     internal = errors.InternalError(frame.code, error)
     observer.runs_eagerly(f"internal error of nbcompile: {type(error).__name__}: {error}", "failed")
     if options.fullgraph or config.verbose:

@@ -71,13 +71,13 @@ def compile_twice_at_most(frame: Frame, options: Options, observer: FrameObserve
     try:
         return run_stages(frame, options, observer)
     except guarding.GuardsDoNotHold as error:
-        if error.is_broken_promise:  # by the program: it says the same again
+        if error.is_broken_promise:  # an assertion of the program on a size, which would fail again
             raise
     return run_stages(frame, options, observer)
 
 
 def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> CompiledFrame:
-    """Run the stages in order: each takes what those before it returned."""
+    """Run the stages in order; each takes the results of the earlier ones."""
     trace, compiled = capture_and_compile(frame, options, observer)
     try:
         # Guards come after the backend: compiling may have found out that a symbolic size is a constant.
@@ -135,7 +135,7 @@ def build_check(
     fast = hooks.active()
     with observer.stage("guards"), collector_paused():
         # ``trace.guards()`` settles the sizes only now.
-        with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see these reads
             promised = (*trace.guards(), *backends.guards_of_backend(trace, options))
             guards = filtering.filter_guards(promised, frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
@@ -155,7 +155,7 @@ def build_residual(frame: Frame, trace: Trace, compiled: CompiledGraph, observer
 
 def skip_codes(residual: rewriting.Residual) -> None:
     """Mark the codes that a residual program runs uncompiled."""
-    # Rests of a frame that could not be compiled, and the frame's own code as it runs after an error.
+    # These are the rest of a frame that could not be compiled, and the frame's own code, which runs after an error.
     for code in residual.python_codes:
         skip_code(code)
     if residual.code_as_written is not None:

@@ -52,7 +52,7 @@ def region(compile_again: Callable[[Any], Any], dynamic: bool | None) -> Region 
 
 @STATE.on_reset
 def forget() -> None:
-    """Forget recorded backward passes, which the engine keeps by the nodes that it met."""
+    """Drop recorded backward passes, which the engine caches by its nodes."""
     recorder = sys.modules.get(torch_internals.RECORDER)
     if recorder is not None:
         recorder.reset()

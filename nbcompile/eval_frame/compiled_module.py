@@ -66,7 +66,7 @@ class CompiledModule(torch.nn.Module):
         # Past ``__setattr__`` as well; and in the instance's dict, so that it is found before ``__getattr__``.
         object.__setattr__(self, "_nbcompile_chosen", options)
         called = wrapper.find_first_function(module, getattr(type(module).forward, "__code__", None))
-        # A user's module is called as it is: the hook meets its forward below torch's own call.
+        # A user's module is called directly: the hook sees its ``forward`` below torch's own ``__call__``.
         call = wrapper.wrap(module.__call__, called, options, _backward_region(options))
         call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find
         object.__setattr__(self, "_nbcompile_call", call)
@@ -92,13 +92,13 @@ class CompiledModule(torch.nn.Module):
         return functools.partial(compile_callable, options=self.__dict__["_nbcompile_chosen"])
 
     def __reduce__(self) -> Any:
-        """Make a copy of the type: ``__class__`` may be torch's."""
-        # ``copy`` and ``pickle`` ask ``__class__``, and would make an object of torch's class.
+        """Create a copy of the real type: ``__class__`` may be torch's."""
+        # ``copy`` and ``pickle`` read ``__class__``, and would create an object of torch's class.
         return object.__new__, (type(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy (or a pickle) compiles the copy of the module anew."""
-        # A call is a closure over this process's caches: the copy makes its own.
+        """Return the state of a copy or pickle, which compiles its own module again."""
+        # The compiled call is a closure over the caches of this process: a copy creates its own.
         state = {**self.__dict__}
         del state["_nbcompile_call"]
         return state
@@ -127,13 +127,13 @@ class CompiledModule(torch.nn.Module):
         return own["_nbcompile_call"](*arguments, **keywords)
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the module's."""
+        """Read every other attribute from the module."""
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
         return getattr(self._modules["_orig_mod"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
+        """Set an attribute of the module, since the module is what runs; ``_orig_mod`` belongs to the wrapper."""
         # ``_modules`` is missing only while ``Module.__init__`` runs, which stores the wrapper's own attributes.
         if name in ("forward", "__class__"):
             object.__setattr__(self, name, value)
@@ -145,7 +145,7 @@ class CompiledModule(torch.nn.Module):
             setattr(self._modules["_orig_mod"], name, value)
 
     def __delattr__(self, name: str) -> None:
-        """Delete an attribute, as setting does."""
+        """Delete an attribute of the module."""
         delattr(self._modules["_orig_mod"], name)
 
     def __dir__(self) -> list[str]:
@@ -153,11 +153,11 @@ class CompiledModule(torch.nn.Module):
         return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
 
     def __len__(self) -> int:
-        """The module's, if it has one."""
+        """Return the length of the module, if it has one."""
         return len(self._modules["_orig_mod"])  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        """The module's: one without a length is true."""
+        """Return the truth of the module: one without a length is true."""
         return bool(self._modules["_orig_mod"])
 
     def train(self, mode: bool = True) -> CompiledModule:

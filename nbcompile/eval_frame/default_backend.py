@@ -28,7 +28,7 @@ _default_backend: list[Backend] = STATE.add(
 
 
 def set_default_backend(backend: Backend | None) -> None:
-    """The backend of every later ``compile`` that names none; None: ``"inductor"`` again.
+    """Set the backend of every later ``compile`` that names none; None: ``"inductor"`` again.
 
     Raises:
         errors.InvalidBackend: no backend has this name.
@@ -39,7 +39,7 @@ def set_default_backend(backend: Backend | None) -> None:
 
 
 def get_default_backend() -> Backend:
-    """The backend of a ``compile`` that names none."""
+    """Return the backend of a ``compile`` that names none."""
     return _default_backend[0]
 
 

@@ -6,8 +6,7 @@
     eager_then_compile       the first call of each function runs eagerly
     aot_eager_then_compile   the first call goes through the backend "aot_eager"
 
-Each is another answer to the frame hook's question what to do with a call that
-no entry accepts.
+A stance decides what the frame hook does with a call that no cache entry accepts.
 
 In torch: _callback_from_stance in torch/_dynamo/eval_frame.py. Read next:
 nbcompile/eval_frame/first_call.py
@@ -62,7 +61,7 @@ def callback(options: Options, stance: process_stance.Stance, code: CodeType | N
 
 
 def compiling(options: Options) -> FrameCallback:
-    """The hook by default: what is new is compiled."""
+    """Hook of the default stance: a call that no entry accepts is compiled."""
     key = _shared_by(options)
     if options.isolate_recompiles and not torch_internals.HAS_REGIONS:
         key = IsolatedBackendKey(key.backend)
@@ -72,11 +71,11 @@ def compiling(options: Options) -> FrameCallback:
 
 
 def _shared_by(options: Options) -> BackendKey:
-    """The key that wrappers share if they use one another's entries: the backend, its mode and its options."""
+    """Cache key of a wrapper: the backend, its mode and its options. Wrappers with equal keys share entries."""
     chosen = tuple(sorted(options.backend_options.items()))
     if options.mode not in (None, "default"):
         chosen = (*chosen, ("mode", options.mode))
-    # Options are part of the key, since they change what a backend makes.
+    # Options are part of the key, since they change what a backend compiles.
     return backend_key((options.backend, chosen) if chosen else options.backend)
 
 

@@ -1,7 +1,7 @@
 """The wrapper of a compiled function: it calls the original with the frame hook switched on.
 
     compiled = nbcompile.compile(f)
-    compiled(x)      path(arguments, keywords)      slow_path: the hook meets f's frame
+    compiled(x)      path(arguments, keywords)      slow_path: the hook sees f's frame
                                                     from the third call on, a fast call replaces slow_path
 
 Which frame the hook sees first is decided here, too: that of a user's function as it is; a library's own
@@ -47,7 +47,7 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
 
 
 def find_first_function(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
-    """The function whose frame the hook meets first.
+    """Function whose frame the hook sees first.
 
     Frames of libraries are skipped. So a library's own function (``torch.nn.Linear``) is called from one of ours.
     """
@@ -127,7 +127,7 @@ def _under_stance(
 
 
 def run(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Call a compiled function with what is compiled already: nothing new is."""
+    """Call a compiled function with its existing cache entries: nothing is compiled."""
     if not callable(fn):
         raise errors.NotCallable(f"A callable function is expected, but {type(fn)} is provided.")
     options = getattr(fn, OPTIONS, Options())

@@ -176,7 +176,7 @@ class FastCallInstaller:
         tools: fast_call.Tools,
     ) -> None:
         try:
-            with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
+            with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see this read
                 extra = guard_bytecode.ExtraConditions(stance.still_default(), recorder.watching, self.entry_methods)
                 check_in_c = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
         except (guard_bytecode.NotEncodable, ValueError):

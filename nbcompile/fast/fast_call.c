@@ -57,9 +57,9 @@ static Py_ssize_t tensor_offset, keys_offset;
 /* Set by read_state(): torch's object for the state of the process compares the fields of State and no others. */
 static int knows_state;
 
-enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they lie on the stack: 32 KiB of slots, four times that for DISTINCT */
+enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they are on the stack: 32 KiB of slots, four times that for DISTINCT */
 
-/* ---------------------------------------------------------------- what is asked */
+/* ---------------------------------------------------------------- instructions */
 
 enum Operation {
   /* a value into a new slot */
@@ -198,13 +198,13 @@ static int says_yes(PyObject *function, PyObject *value) {
   return yes;
 }
 
-/* A class is as it was: CPython gives it another version with every change of it or of a base class (0: none yet). After
+/* A class is unchanged: CPython gives it another version with every change of it or of a base class (0: none yet). After
  * a change its members are asked for, and the new version is remembered unless the class changed meanwhile. */
 static int is_unchanged(Instruction *asked, PyObject *value) {
   PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(asked->key, 0));
   if (!PyType_Check(class)) return 0;
   if (asked->number && class->tp_version_tag == asked->number) return 1;
-  /* The version is read before the question, which may run Python and change the class. */
+  /* The version is read before the look-up, which may run Python and change the class. */
   Py_ssize_t before = class->tp_version_tag;
   if (!says_yes(PyTuple_GET_ITEM(asked->key, 1), (PyObject *)class)) return 0;
   if (class->tp_version_tag == before) asked->number = before;
@@ -252,7 +252,7 @@ static PyObject *looked_up(Instruction *asked) {
   if (!PyUnicode_CheckExact(key)) return PyDict_GetItemWithError(dict, key);
   if (asked->version == version) return asked->held;
   asked->held = PyDict_GetItemWithError(dict, key);
-  /* The look-up may have met another key's __eq__; what it changed is seen at the next call. */
+  /* The look-up may have run another key's __eq__; what that changed is seen at the next call. */
   asked->version = PyErr_Occurred() ? 0 : version;
   return asked->held;
 #else
@@ -506,7 +506,7 @@ typedef struct {
   PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
   PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
-  char refused;       /* the last call on the slow path is there because each check refused it */
+  char refused;       /* the last call took the slow path because each check refused it */
   PyObject *weak_references;
 } FastCall;
 
@@ -561,7 +561,7 @@ static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *k
   /* Only as many as there are: to clear all 64 costs as much as a guard of three tensors. */
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) locals[i] = NULL;
   if (bind(fast_call, arguments, keywords, locals)) {
-    /* What is asked may run Python, and clear the list. */
+    /* A check may run Python, and clear the list. */
     for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(fast_call->entries); i++) {
       PyObject *entry = Py_NewRef(PyList_GET_ITEM(fast_call->entries, i));
       if (holds((Check *)PyTuple_GET_ITEM(entry, 0), locals)) found = entry;
@@ -646,7 +646,7 @@ static void fast_call_dealloc(PyObject *self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-/* bind(arguments, keywords): the locals, or None where the call is an error or goes the long way */
+/* bind(arguments, keywords): the locals, or None where the call is an error or takes the slow path */
 static PyObject *fast_call_bind(PyObject *self, PyObject *given) {
   FastCall *fast_call = (FastCall *)self;
   PyObject *arguments, *keywords, *locals[MOST_LOCALS] = {NULL}, *tuple = NULL;

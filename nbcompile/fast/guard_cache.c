@@ -71,7 +71,7 @@ static int on_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyO
   if (!each) return 0;
   /* An event of a dict that is deallocated comes before its memory is used again. */
   each->version++;
-  if (event == PyDict_EVENT_DEALLOCATED) { /* another dict may come to lie there */
+  if (event == PyDict_EVENT_DEALLOCATED) { /* another dict may get this address */
     *link = each->next;
     each->dict = NULL;
   }
@@ -129,7 +129,7 @@ static void unwatch(Watched *each) {
 /* ---------------------------------------------------------------- */
 
 typedef struct {
-  PyObject *object; /* borrowed: compared, and looked into once its owner was found unchanged */
+  PyObject *object; /* borrowed: compared, and read once its owner was found unchanged */
   enum Kind kind;
   void *type, *content; /* its class; its __dict__ or its TensorImpl */
   VERSION             /* of a dict */

@@ -38,7 +38,7 @@ class GraphInput:
     """Position among the graph's arguments."""
     from_nodes: tuple[str, ...] = ()
     donated: bool = False
-    """True if nobody but the graph needs it (saved for a backward pass): it is freed after its last use."""
+    """True if it has no user but the graph (saved for a backward pass): it is freed after its last use."""
 
 
 @dataclass(frozen=True, slots=True)

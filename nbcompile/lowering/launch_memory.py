@@ -35,7 +35,7 @@ _MAKES_MEMORY = frozenset(
         aten.empty_permuted.default, aten.new_empty_strided.default,
     }
 )  # fmt: skip
-"""Operators whose result nobody has written to."""
+"""Operators whose result has not been written to."""
 _SCATTERS: dict[Any, Any] = {
     aten.slice.Tensor: aten.slice_scatter.default, aten.select.int: aten.select_scatter.default,
     aten.diagonal.default: aten.diagonal_scatter.default, aten.as_strided.default: aten.as_strided_scatter.default,

@@ -1,4 +1,4 @@
-"""The scope of a call that nobody makes: the names of a frame, as Python would bind them.
+"""Scope of a hypothetical call: the names of a frame, as Python would bind them.
 
     def f(x, *rest, k=1): ...        scope_of(f.__code__, f, (1, 2, 3), {})
                                      x: 1    rest: (2, 3)    k: 1    and the cells of the closure

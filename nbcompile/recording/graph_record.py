@@ -1,6 +1,6 @@
 """The record of a graph in the backend: its ATen graphs, buffers, fusions and kernels, and notes.
 
-    record_graph(graph_module, "inference", captured)      nobody listens: nothing is built
+    record_graph(graph_module, "inference", captured)      no listener: nothing is built
 
 In torch: torch/_inductor/debug.py (DebugContext). Read next: nbcompile/record/recorder.py
 """

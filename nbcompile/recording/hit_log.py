@@ -49,7 +49,7 @@ def _outcome(code: CodeType, name: str, attempts: int, accepting: set[str]) -> C
 
 
 def _code_of(entry: Callable[..., Any]) -> CodeType | None:
-    """The code that the hook meets first: the function's own, or that of a module's forward."""
+    """Code that the hook sees first: the function's own, or that of a module's forward."""
     code = getattr(entry, "__code__", None) or getattr(getattr(type(entry), "forward", None), "__code__", None)
     return code if isinstance(code, CodeType) else None
 

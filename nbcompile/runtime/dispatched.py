@@ -3,7 +3,7 @@
     aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0))
 
 OpOverload's own call reads Python objects by the operator's schema and makes a Python tensor of each result, also of
-those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. An
+those that are not requested: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. An
 operator's own function is called, if it has one (direct.py). What torch's C function does not take (numbers of any
 type, types, devices) is called in Python, and so is what has a text among its arguments: 48 bytes of memory are lost
 for each in torch 2.13 (docs/design/programs.md). So is an operator that raised: it raises again, with its message, so

@@ -12,7 +12,7 @@
  * In torch: torch/_inductor/cudagraph_trees.py, torch/csrc/cuda/Graph.cpp. Read next: nbcompile/gpu/cuda_graphs.py
  */
 enum Refusal { LAYOUT = 0, ADDRESS = 1, IN_USE = 2, IN_CAPTURE = 3, REFUSALS = 4 };
-constexpr int THREAD_LOCAL_CAPTURE = 1; /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads may do as they like */
+constexpr int THREAD_LOCAL_CAPTURE = 1; /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads are not affected */
 
 using Numbers = c10::SmallVector<int64_t, 6>;
 

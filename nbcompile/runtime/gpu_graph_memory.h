@@ -61,7 +61,7 @@ struct MemoryPool {
     return std::all_of(blocks.begin(), blocks.end(), [](const SharedBlock &block) { return !used(*block) || !block->held.expired(); });
   }
 
-  /* Memory that nobody else refers to goes back to the allocator; a constant of the graph, say, does not. */
+  /* Memory without another owner is returned to the allocator; a constant of the graph, say, does not. */
   void free_unused() {
     for (auto &block : blocks)
       if (block->hold && !used(*block) && block->hold.use_count() == 1 && block->hold->storage().use_count() == 1) block->hold.reset();

@@ -1,4 +1,4 @@
-/* What launcher.c asks of gpu_launcher.cpp: plain C, so that launcher.c needs none of torch's headers. */
+/* The functions of gpu_launcher.cpp that launcher.c calls: plain C, so that launcher.c needs none of torch's headers. */
 #ifndef NBCOMPILE_GPU_TABLE
 #define NBCOMPILE_GPU_TABLE
 #include <stdint.h>

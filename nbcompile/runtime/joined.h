@@ -34,7 +34,7 @@ static PyObject *joined_call(PyObject *self, PyObject *const *inputs, size_t fla
   PyObject *results = run_of(joined, inputs, given);
   if (!results) return NULL;
   PyObject *views = program_positional(joined->views, inputs, given);
-  /* A list of its own: what `run` returned may belong to somebody else. */
+  /* A list of its own: what `run` returned may have other owners. */
   PyObject *outputs = views ? PySequence_List(results) : NULL, *whole = NULL;
   Py_ssize_t created = views && PyTuple_CheckExact(views) ? PyTuple_GET_SIZE(views) : 0;
   Py_DECREF(results);

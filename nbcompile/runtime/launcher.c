@@ -102,7 +102,7 @@ static int run(KernelFunction function, void **buffers, const i64 *sizes, int le
     status = function(buffers, sizes, &context);
   }
   if (!status) return 0;
-  /* on_error raises; that it returned would be our own mistake. */
+  /* on_error raises; a return would be an internal error. */
   PyObject *answer =
       PyObject_CallFunction(on_error, "OLLL", name, (long long)context.site, (long long)context.index, (long long)context.size);
   if (answer) PyErr_SetString(PyExc_SystemError, "a kernel failed and nobody said why");
@@ -213,7 +213,7 @@ typedef struct {
   Py_ssize_t slot, depth;
   const i64 *path;          /* which item of the result: result[path[0]][path[1]]... */
   Layout layout;
-  PyObject *adopt;          /* borrowed: makes what fits of a tensor that does not, or raises */
+  PyObject *adopt;          /* borrowed: converts a tensor that does not fit, or raises */
 } Result;
 
 typedef struct {
@@ -274,7 +274,7 @@ typedef struct {
   PyObject *on_error, *owner;
 } Program;
 
-#define ANYTHING -1 /* as a layout's dim: an argument that the graph does not look at */
+#define ANYTHING -1 /* as a layout's dim: an argument that the graph does not read */
 
 static int has_layout(Handle handle, const Layout *expected) {
   int32_t dtype, device;
@@ -332,7 +332,7 @@ static PyObject *object_at(const Slots *slots, Py_ssize_t slot) {
   return slots->held[slot] ? Py_NewRef(slots->held[slot]) : wrap_tensor(slots->created[slot]);
 }
 
-/* An input is freed only where the caller gave its reference away; whoever else has one keeps the tensor alive. */
+/* An input is freed only where the caller gave its reference away; any other owner keeps the tensor alive. */
 static void empty(const Slots *slots, Py_ssize_t slot) {
   if (slot < slots->program->inputs) {
     if (slots->owned) Py_CLEAR(slots->inputs[slot]);
@@ -720,7 +720,7 @@ static Py_ssize_t count_numbers(PyObject *value) {
 }
 
 /* make_program((inputs, steps, outputs, values), slots, single, constants, slow, on_error, owner[, device]); an input is
-   (dtype, sizes, strides), or None for an argument that is not looked at; those of the constants come last */
+   (dtype, sizes, strides), or None for an argument that is not read; those of the constants come last */
 static PyObject *make_program(PyObject *module, PyObject *arguments) {
   PyObject *description, *inputs, *steps, *outputs, *values, *constants, *slow, *on_error, *owner;
   Py_ssize_t slots;
@@ -863,7 +863,7 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_launcher", NU
 
 PyMODINIT_FUNC PyInit_nbcompile_launcher(void) {
   if (PyType_Ready(&KernelType) || PyType_Ready(&ProgramType) || PyType_Ready(&JoinedType)) return NULL;
-  /* AOTAutograd asks a compiled graph whether it takes its inputs in one list. */
+  /* AOTAutograd reads from a compiled graph whether it takes its inputs in one list. */
   if (PyDict_SetItemString(ProgramType.tp_dict, "_boxed_call", Py_True)) return NULL;
   return PyModule_Create(&definition);
 }

@@ -23,14 +23,14 @@ typedef struct {
   void *data;
   i64 bytes, last_use;
   int32_t dtype;
-  int inference;               /* created in inference mode: a tensor says so for life */
+  int inference;               /* created in inference mode, a property that a tensor never loses */
   uint64_t alone[POOL_WORDS];  /* the storage's counts while the keeper is its only owner */
 } Block;
 
 static struct {
   int ready;
   Py_ssize_t storage_word;            /* where a TensorImpl points to its storage */
-  Py_ssize_t count_word[POOL_WORDS];  /* where a storage counts its owners, and those who hold it weakly */
+  Py_ssize_t count_word[POOL_WORDS];  /* where a storage has its reference count, and that of weak references */
   uint64_t has_object;                /* bits of the first, while a Python object represents the storage */
   PyObject *settings, *limit_name;    /* nbcompile.config's dictionary, and the setting's name */
   i64 bytes, clock, hits;
@@ -78,7 +78,7 @@ static i64 pool_limit(void) {
   return megabytes > 0 ? megabytes << 20 : 0;
 }
 
-/* Makes room by forgetting blocks that nobody uses, least recently used first; 0 if there is not enough of them. */
+/* Free unused blocks, least recently used first, until there is space; 0 if there is not enough of them. */
 static int make_room(i64 wanted, i64 limit) {
   while (pool.bytes + wanted > limit || pool.count == POOL_BLOCKS) {
     Py_ssize_t oldest = -1;
@@ -107,7 +107,7 @@ static Block *new_block(i64 bytes, int32_t dtype, i64 itemsize) {
   block->bytes = bytes;
   block->dtype = dtype;
   block->inference = inference_mode();
-  /* Nobody else knows the storage yet: these are its counts without any other owner. */
+  /* The storage has no other owner yet: these are its counts without one. */
   for (int i = 0; i < POOL_WORDS; i++) block->alone[i] = storage_of(block->keeper)[pool.count_word[i]];
   pool.count++;
   pool.bytes += bytes;

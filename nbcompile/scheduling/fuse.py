@@ -138,7 +138,7 @@ class _Fusion:
         return ", ".join(name for name in reads(buffer) if name in group_reads)
 
     def merge_groups(self) -> None:
-        """Fuse whole groups of which one reads what the other produces: two chains that meet."""
+        """Merge whole groups of which one reads what the other produces: two chains with a common consumer."""
         # A buffer joins one group only. In c = f(x) + g(y), c joins the group of g(y), and that of f(x) is left over:
         # the two groups are merged here if the loops of one fit the other.
         for second in list(self.units):

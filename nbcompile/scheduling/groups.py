@@ -247,7 +247,7 @@ def _inner_loops_with(
     inner = group.inner & everything
     # A kernel is a nest of outer loops over rows, with one kind of inner nest over the elements of a row. The first
     # reduction decides which loops are inner; later members must use the same loops.
-    #     outer loops = group.loops - inner      one result for each row lives here
+    #     outer loops = group.loops - inner      one result for each row
     #     inner loops                            elements of a row
     if isinstance(buffer, (Reduction, Scan)):
         what = "reduces" if isinstance(buffer, Reduction) else "scans"

@@ -270,7 +270,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     graph = None if content["graph"] is None else graphs.read(content["graph"], table)
     residual = programs.read(content["program"], frame, graph)
     passing = stored_warnings.filtered(stored_warnings.read(content["warnings"], frame.code))
-    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+    with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see these reads
         # As after a trace: what was seen of sizes decides what a later compilation makes dynamic.
         observed_values.note(frame, guards, [sources[each] for each in content["inputs"]])
     # Last: an entry that is not used shows none, as the compilation that follows does.

@@ -90,7 +90,7 @@ def equal(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, _: ob
 _VALUES = (
     bool, int, float, str, bytes, NoneType, BuiltinFunctionType, MethodDescriptorType, torch.dtype, torch.device
 )  # fmt: skip
-"""Types that compare and hash in C. Who has neither from anyone but ``object`` is only like itself."""
+"""Types that compare and hash in C. An object that inherits both from ``object`` equals only itself."""
 
 
 def is_hashed_in_c(key: object) -> bool:

@@ -1,6 +1,6 @@
 """Escape analysis: the values that the rest of the program can still reach after the graph has run.
 
-    it = iter(xs)                        does it matter which list ``it`` goes over?
+    it = iter(xs)                        does it matter which list ``it`` iterates over?
     graph_break()
     m(3); sum(it)                        where m = xs.append: yes
 
@@ -33,13 +33,13 @@ def reachable(
     locations: Iterable[tuple[Translator, int]],
     passed: Sequence[VariableTracker] | None = None,
 ) -> set[int]:
-    """Ids of the trackers of all that frames which continue at an instruction can get at, by whatever way.
+    """Ids of the trackers of all values that frames can reach which continue at an instruction.
 
     Args:
         tracer: the tracer.
         locations: frames, and the instructions at which they continue.
-        passed: of all stacks, only these values; the others are iterators of loops, whose class nobody can ask for.
-            What the loops take from them is found nevertheless.
+        passed: of all stacks, only these values; the others are iterators of loops, whose class no code can read.
+            Their items are found nevertheless.
     """
     # The roots are the live variables and the stack of each frame that continues, and what was stored outside.
     roots = [*_changed_outside(tracer), *(passed or ())]
@@ -81,9 +81,9 @@ def may_release(
 ) -> bool:
     """True if a frame holds a value, and may release it before the outermost frame has ended.
 
-    The residual program holds what it passes on until it ends. That is as long as a local of the outermost frame does
-    that is not bound again. What is only stored elsewhere it does not hold (weak_referents.py), but the code that goes
-    on may drop it from there, and compiled code changes lists and objects after all that it computes.
+    The residual program references what it passes on until it ends: as long as a local of the outermost frame does that
+    is not bound again. It does not reference what is only stored elsewhere (weak_referents.py); the code that continues
+    may drop it there, and compiled code changes lists and objects after all its computations.
     """
 
     def leads_to_it(values: Iterable[VariableTracker | None]) -> bool:
@@ -102,7 +102,7 @@ def may_release(
 
 
 def _keeps_what_it_holds(value: VariableTracker | None) -> bool:
-    """True for an iterator, or a manager that contextlib makes of a generator: nobody takes from it what it holds."""
+    """True for an iterator, or a manager that contextlib creates of a generator: no code can take its content away."""
     if isinstance(value, LazyVariable):
         value = value.realised
     if value is None or isinstance(value, IteratorVariable):

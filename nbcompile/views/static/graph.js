@@ -1,5 +1,5 @@
 // A drawn graph: zoom (buttons, + - 0, Ctrl and wheel), move (scroll, drag), find a node, and details of the selected.
-// Boxes are selected by view.js; the table twin below knows what is folded.
+// Boxes are selected by view.js; the table below has the state of the folds.
 parts[".n-graph:has(svg)"] = pane => {
   const drawing = first(pane, "svg"), boxes = all(drawing, "[data-n]"), { width, height } = drawing.viewBox.baseVal;
   if (boxes.length < 13) return;
@@ -15,7 +15,7 @@ parts[".n-graph:has(svg)"] = pane => {
   const wide = () => Math.min(1, (pane.clientWidth - 4) / width), by = factor => () => zoom(scale * factor);
   const larger = by(1.25), smaller = by(0.8), fit = () => zoom(Math.min(wide(), 560 / height));
 
-  // What the table says of the node that is selected; of several, their names.
+  // Text of the table about the selected node; of several, their names.
   const tell = () => {
     const on = rows.filter(row => row.ariaCurrent).map(row => [...row.cells].map(wordsOf).filter(Boolean));
     write(about, on.length > 1 ? on.map(([name]) => name).join(", ") : on.flat().join(" · "));
@@ -51,12 +51,12 @@ parts[".n-graph:has(svg)"] = pane => {
     dragged += Math.hypot(movementX, movementY);
     pane.scrollBy(-movementX, -movementY);
   };
-  // Where a drag ends is no click.
+  // The end of a drag is no click.
   pane.onclick = event => {
     if (dragged > 4) event.stopPropagation();
     dragged = 0;
   };
-  // At first as wide as there is room for, and legible, with the first boxes in view.
+  // First view: as wide as fits, and legible, with the first boxes in view.
   (section.ontoggle = () => {
     if (pane.clientWidth && scale === 1) {
       zoom(Math.max(0.6, wide()));

@@ -1,4 +1,4 @@
-// Questions with choices to press: right or wrong is said at once, the answer unfolds, the score is kept.
+// Questions with choices to press: the page shows at once whether it is right, unfolds the answer, and counts the score.
 parts[".n-ask"] = list => {
   const score = spoken("n-quiet"), asked = [...list.children];
   let tried = 0, hits = 0;

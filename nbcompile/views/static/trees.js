@@ -23,7 +23,7 @@ const floor = (a, b) => {
   const r = a % b, q = (a - r) / b - (r && r < 0 !== b < 0 ? 1 : 0), f = Math.floor(q);
   return q ? q - f > 0.5 ? f + 1 : f : q === 0 ? 1 / (a / b) < 0 ? -0 : 0 : q;
 };
-// The quotient of two ints, rounded once: more bits than a float has, the last one standing for all that follow.
+// The quotient of two ints, rounded once: more bits than a float has, the last one represents all that follow (a sticky bit).
 const quotient = (a, b) => {
   const [x, y] = [a, b].map(v => v < 0n ? -v : v), bits = v => v.toString(2).length;
   const shift = BigInt(Math.max(0, bits(y) - bits(x) + 66)), wide = x << shift;

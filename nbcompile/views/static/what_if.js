@@ -48,7 +48,7 @@ const sizesOf = text => {
 
 const listed = (call, reads) => reads.filter(r => r in call).map(r => call[r]).join(", ");
 const store = (value, call, [r]) => { call[r] = value; };
-// What a field of each kind says: how it is written into the call (undefined: it says nothing), and how it reads.
+// Text of a field of each kind: how it is written into the call (undefined: not at all), and how it is parsed.
 const KINDS = {
   value: [literal, store, (call, [r]) => spelled(call[r])],
   choice: [(text, options) => options[text], store, (call, [r], options) => options.indexOf(call[r])],
@@ -57,7 +57,7 @@ const KINDS = {
     reads.forEach(r => delete call[r]);
     call[rank] = BigInt(sizes.length);
     sizes.slice(0, most).reduceRight((stride, size, d) => {
-      [call[reads[d]], call[reads[most + d]]] = [size, stride];  // as a new tensor lies in memory
+      [call[reads[d]], call[reads[most + d]]] = [size, stride];  // the layout of a new tensor
       return stride * (size || 1n);
     }, 1n);
   }, (call, reads) => listed(call, reads.slice(1, (reads.length + 1) / 2))],

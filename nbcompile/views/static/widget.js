@@ -1,5 +1,5 @@
 // The same views as a module of a widget, for anywidget's hosts: the kernel sends a call, the form shows it and answers.
-// The kernel's own answer stands below the page's.
+// The kernel's own answer is shown below the page's.
 const render = ({ model, el }) => {
   const said = spoken("n-quiet");
   const show = () => {
