@@ -72,10 +72,10 @@ def compile_with_aot_autograd(
     runtime_metadata = callbacks.runtime_metadata(metadata)
     mutated = _mutated_inputs(metadata, example_inputs)
     programs = callbacks.inference_programs
-    #     wrapper of the compiled programs, the cheapest that does:
+    #     wrapper of the compiled programs, the cheapest sufficient one:
     #     none          inference, nothing is mutated or aliased
     #     ours          runtime_wrapper.py, where runtime_metadata_of gives no reason against it
-    #     AOTAutograd's what is left: subclasses, tokens, mutation after the graph
+    #     AOTAutograd's all others: subclasses, tokens, mutation after the graph
     if programs and _needs_no_wrapper(metadata, module, example_inputs):
         compiled_artifact.set_wrapper("direct")
         return with_alias_check(runtime_wrapper.unboxed(programs[0]), module, mutated, example_inputs)

@@ -51,7 +51,7 @@ def compile_graph(
     recompute: bool = True,
     mutate_in_graph: bool = False,
 ) -> CompiledFunction:
-    """Compile a captured graph, for inference or for training as its inputs and the grad mode ask.
+    """Compile a captured graph, for inference or for training, depending on its inputs and the grad mode.
 
     Args:
         module: the captured graph; returns a tuple; parameters and buffers are placeholders.

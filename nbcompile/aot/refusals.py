@@ -1,4 +1,4 @@
-"""Graphs that AOTAutograd would compute otherwise than eager mode: they run eagerly, with a reason.
+"""Graphs whose results under AOTAutograd would differ from eager mode: they run eagerly, with a reason.
 
     x.add_(1); y = x.as_strided(...)      functionalisation ignores memory outside of the base tensor
     f(a, a[:2]), where f writes to a      the inputs overlap in this call, and not in the first
@@ -22,7 +22,7 @@ from nbcompile.ir import compiled_artifact
 
 
 class NeedsEagerFallback(Exception):
-    """AOTAutograd would compute something else than eager; the text says why."""
+    """Error for a graph that AOTAutograd would compute differently from eager mode; the text is the reason."""
 
 
 GRAD_MODE_DEPENDENT_OPS = frozenset({torch.ops.aten.mkldnn_rnn_layer.default})

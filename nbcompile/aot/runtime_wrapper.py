@@ -245,7 +245,7 @@ def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:
     """A program that takes separate arguments instead of a list."""
     known: Callable[..., Sequence[Any]] | None = getattr(program, "positional", None)
     if known is not None:
-        return known  # generated code has such an entry point
+        return known  # generated code has an entry point with separate arguments
 
     def call(*arguments: Any) -> Sequence[Any]:
         return program(list(arguments))

@@ -278,7 +278,7 @@ class GuardTree:
             where = f"{text}.__mro__[{index}]"
             one = classes.tuple_getitem_manager(index, where, mro[index], None)
             table = one.type_dict_manager(f"{where}.__dict__", _OPAQUE, None)
-            if index < holder:  # no class earlier in the method resolution order may come to define it
+            if index < holder:  # no class earlier in the method resolution order may define it later
                 absent = f"not ___dict_contains({name!r}, {where}.__dict__)"
                 table.add_dict_contains_guard(False, name, [absent], None)
         return table.dict_getitem_manager(name, *about)

@@ -132,7 +132,7 @@ def _build(
         ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
         groups = () if group_guards is None else tuple(group_guards(ordered, known))
     #     root ── L['x']        a manager for each source, below that of its owner; the guards on a value are its leaves
-    #          ── L['self']     ___unchanged(L['self'])  ──>  the tree of a group, from L['self'] on, behind a cache
+    #          ── L['self']     ___unchanged(L['self'])  ──>  the tree of a group, from L['self'] on, with a cache
     #          ── relations     which values are one object or two, and the conditions on sizes
     compared = frozenset(_compared_sources(ordered))
     tree = GuardTree(frame, known, compared)

@@ -55,7 +55,7 @@ class ExpectedObject:
             self._strong = value
 
     def get(self) -> object:
-        """The object; None if it died."""
+        """The object; None if it was freed."""
         return self._strong if self._weak is None else self._weak()
 
     def on_death(self, callback: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ class ExpectedKey(ExpectedObject):
         self.contains = contains
 
     def key(self) -> object:
-        """The class; None if it died."""
+        """The class; None if it was freed."""
         return super().get()
 
     def get(self) -> tuple[object, bool]:
@@ -85,7 +85,7 @@ class ExpectedKey(ExpectedObject):
 
 
 class ExpectedAnswers(ExpectedObject):
-    """Answers of abstract classes about classes. None is kept alive: a guard on the class expires the entry."""
+    """Answers of abstract classes about classes. No class is kept alive: a guard on the class expires the entry."""
 
     __slots__ = ("_answers",)
 
@@ -134,7 +134,7 @@ class Leaf:
         return replace(self, install=_already_installed)
 
     def strong_guard(self) -> Guard:
-        """The guard as the tracer created it (``expected`` is None if the object died)."""
+        """The guard as the tracer created it (``expected`` is None if the object was freed)."""
         expected_object = self.guard.expected
         if not isinstance(expected_object, ExpectedObject):
             return self.guard

@@ -3,7 +3,7 @@
     SetAttribute(o, "y", value)        o.y = value
     AppendItems(xs, (3,))              xs.extend([3])
 
-All their values are settled before the first of them is replayed.
+All their values are assigned to locals before the first of them is replayed.
 
 In torch: torch/_dynamo/side_effects.py (codegen_update_mutated). Read next:
 nbcompile/rewriting/graph_break.py
@@ -36,7 +36,7 @@ class EffectReplay:
         """Mutated object and replaying statements of each side effect."""
 
     def replay(self, mutations: Sequence[Mutation]) -> None:
-        """Replay all side effects in order; their values are settled before the first of them."""
+        """Replay all side effects in order; their values are assigned to locals before the first of them."""
         # Values first, as the traced code computed them: ``a, b = b, a`` on attributes must not read
         # what was just replaced.
         settled = [_with_values(mutation, self.settle_values) for mutation in mutations]
@@ -134,7 +134,7 @@ class EffectReplay:
         # All items are computed before the container is cleared, since some are read from it.
         items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
-            # xs[:] = [...] keeps the list's identity, as everybody who holds it has to see the change.
+            # xs[:] = [...] keeps the list's identity, as every owner of it has to see the change.
             position = ast.Subscript(self.values.make(mutation.target), ast.Slice(), ast.Store())
             self.body.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
             return
@@ -180,7 +180,7 @@ class EffectReplay:
             ast.Name(own, ast.Del())
             if own
             else ast.Attribute(self.values.make(mutation.cell), "cell_contents", ast.Del())
-        )  # it was filled just now: an empty one cannot be emptied
+        )  # it was filled just now: ``del`` of an empty cell would raise
         self.body.statements.append(ast.Delete([gone]))
 
 

@@ -67,11 +67,11 @@ class GraphBreakWriter:
 
     def end_with_graph_break(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
         """Settle the live values, replay the side effects, run the broken instruction, and call the resume function."""
-        #     graph_out_0 = ...                             what lives on, settled
+        #     graph_out_0 = ...                             live values, in locals
         #     self.calls = 3                                side effects
         #     result = save(graph_out_0, path)              the broken instruction
         #     return torch_dynamo_resume_in_f(result, ...)  the rest of the function
-        # The order matters. What lives on is assigned to locals first, then the side effects run, then the broken
+        # The order matters. Live values are assigned to locals first, then the side effects run, then the broken
         # instruction: neither of them can change a local, but both can change the objects that expressions read.
         carried = [self.carry(point) for point in end.resume]
         # Where the rest of the innermost frame runs as Python, its caller's argument is its result.
@@ -93,7 +93,7 @@ class GraphBreakWriter:
         code, carried = self.continuation(point, pushed=Slot.CALL if nested else Slot.VALUE)
         stack, live = carried.stack, carried.live
         self.resume_codes.append(code)
-        # Names and texts of what lives on, for the record: slots without a value (a null, an exit
+        # Names and texts of the live values, for the record: slots without a value (a null, an exit
         # of a with block) are created by the prologue.
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
         names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]

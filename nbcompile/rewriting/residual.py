@@ -80,7 +80,7 @@ def residual_program(
     #     return value
     program = _Program(frame, single_use_tuples(trace.before_graph, trace.mutations, trace.exit))
     # Eager draws in the middle of the function; the graph takes the numbers as inputs, so they are drawn before it.
-    # It takes new parameters, too: an object that a graph makes would be another one for autograd.
+    # It takes new parameters, too: an object that the graph creates would be another one for autograd.
     program.call_before_graph(trace.before_graph)
     if trace.graph is not None:
         assert compiled_graph is not None
@@ -140,14 +140,14 @@ class _Program:
         # ``self.layers[0]`` is read once, and not for each of its weights.
         self.sources.name_owners([each.source for each in graph.inputs])
         call = ast.Call(function, [self.graph_input(each) for each in graph.inputs], [])
-        self.sources.owners.clear()  # what follows may change them
+        self.sources.owners.clear()  # later statements may change them
         self.body.statements.append(assign(self.body.graph_out, call))
 
     def or_run_as_written(self, failure: type[Exception]) -> None:
         """Run the frame's own code from its start where the graph raises: nothing was changed so far.
 
         So side effects before the operator that fails are there, and what is raised is caught where the user does. It
-        has eager's text, too, where generated code knows another.
+        has eager's text, too, where generated code would raise another one.
         """
         body = self.body
         # The copy is another code object, so that the hook can leave it, and what it calls, to Python.

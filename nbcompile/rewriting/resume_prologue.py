@@ -34,7 +34,7 @@ def prologue_of(
         protections: the exception handler around an instruction, for each height of the stack.
         position: the line that a traceback shows for the prologue.
     """
-    # The order of CPython's compiler: the closure's cells come into the frame, new cells are created, the frame begins.
+    # The order of CPython's compiler: copy the closure's cells to the frame, create new cells, begin the frame.
     if layout.freevars:
         yield Instruction("COPY_FREE_VARS", len(layout.freevars))
     for name in layout.cellvars:

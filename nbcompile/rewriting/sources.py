@@ -74,14 +74,14 @@ LITERALS = (int, float, str, bytes, bool, type(None), complex)
 
 @dataclass(frozen=True, slots=True)
 class MappingItems:
-    """All keys, or all values, of a mapping: written down once for every position that is fetched."""
+    """All keys, or all values, of a mapping: read once for all positions that are fetched."""
 
     base: Source
     read: Callable[[Any], list[object]]
 
 
 def prefix_of(step: Source | MappingItems) -> Source | MappingItems | None:
-    """The prefix of a source that is worth a local, if any."""
+    """Prefix of a source that is assigned to a local if several sources share it; None: there is none."""
     match step:
         case AttrSource(base) | ItemSource(base) | MappingItems(base):
             return base

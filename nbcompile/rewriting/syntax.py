@@ -23,7 +23,7 @@ def assign(name: str, value: ast.expr) -> ast.stmt:
 
 
 def identifier(name: str) -> str:
-    """A name that Python's grammar takes: ``<lambda>`` and ``.0`` are none."""
+    """Identifier for a name: ``<lambda>`` and ``.0`` are not valid in Python's grammar."""
     return name if name.isidentifier() else re.sub(r"\W", "_", name)
 
 

@@ -6,7 +6,7 @@
     result = print("...")
     return resume(result, reference)    reference() is None there, as in eager
 
-A generator that waits in a block has something to do once nothing refers to it any more.
+A generator that is suspended in a block runs its cleanup once nothing refers to it any more.
 
 In torch: nothing (the object is created for the reference, and freed at once).
 Read next: nbcompile/rewriting/residual.py
@@ -36,7 +36,7 @@ def delete_weak_referents(
     generators = set(_generators(statements, {name for name, value in constants.items() if value is waiting}))
     if not references and not generators:
         return list(statements)
-    # What the program reads but does not make itself is alive elsewhere, and stays so.
+    # What the program reads but does not create itself is referenced elsewhere, and stays alive.
     assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
     return list(_with_deletes(statements, sorted(assigned & {*_referents(statements, references), *generators})))
 

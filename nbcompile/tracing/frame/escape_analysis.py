@@ -6,7 +6,7 @@
 
 A value leads to whatever its tracker holds: the items of a list, the
 owner of a bound method, the cells of a function, the attributes of a new object.
-An iterator leads to the items that are to come, not to what holds them.
+An iterator leads to its remaining items, not to the container that holds them.
 
 In torch: SideEffects.prune_dead_object_new (torch/_dynamo/side_effects.py) asks
 the same of new objects. Read next: nbcompile/tracing/frame/break_points.py
@@ -142,7 +142,7 @@ def _alive(frame: Translator, index: int) -> Iterator[tuple[str, VariableTracker
 
 
 def _by_name(tracer: Tracer, frame: Translator, index: int) -> Iterator[VariableTracker | None]:
-    """Values that a frame can get at, but a loop's iterator itself: other variables, and what its loops will give."""
+    """Values that a frame can reach, except a loop's iterator itself: other variables, and the items of its loops."""
     if index == len(code_view(frame.code).instructions):
         return
     only_iterated = _only_iterated(frame)
@@ -157,7 +157,7 @@ READS_ITEMS = frozenset(
     ("GET_ITER", "GET_YIELD_FROM_ITER", "UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE")
 )
 READERS = frozenset(("next", "list", "tuple", "set", "frozenset", "sum", "any", "all", "sorted", "min", "max"))
-"""Builtins that ask an argument for its items, and for nothing else."""
+"""Builtins that read the items of an argument, and nothing else."""
 
 
 def _only_iterated(frame: Translator) -> set[str]:
@@ -173,7 +173,7 @@ def _only_iterated(frame: Translator) -> set[str]:
 
 
 def _is_asked_for_items(instructions: Sequence[Instruction], index: int, readers: Container[str]) -> bool:
-    """True if the value that an instruction loads is only asked for its items."""
+    """True if only the items are read of the value that an instruction loads."""
     if instructions[index].opcode not in ("LOAD_FAST", "LOAD_FAST_CHECK"):
         return False
     following = instructions[index + 1]

@@ -1,4 +1,4 @@
-"""Guards of a frame that no single look at an input makes: process state, marks on tensors, aliasing.
+"""Guards of a frame as a whole, beyond those of single inputs: process state, marks on tensors, aliasing.
 
     def f(x, y): x.add_(1); return y * 2      x is not y: the graph would read the written tensor
 
@@ -73,7 +73,7 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
 
 
 def _guards_on_answers(interpreter: Interpreter) -> Iterator[Guard]:
-    """One guard on all that abstract classes answered: a class may be registered between two calls."""
+    """One guard on all answers of abstract classes: a class may be registered between two calls."""
 
     def real(value: object) -> object:
         return value if isinstance(value, type) else interpreter.real_value(cast("Source", value))
@@ -136,7 +136,7 @@ def _guard_changed(interpreter: Interpreter) -> None:
 
 
 def _guard_nans(interpreter: Interpreter) -> None:
-    """NaNs that are one object stay one, and others stay apart: ``is``, ``in`` and look-ups of keys tell them."""
+    """NaNs that are one object stay one, others stay different: ``is``, ``in`` and keys of dicts distinguish them."""
     addresses: dict[int, Source] = {}
     for guard in list(interpreter.output.guards.values()):
         if guard.kind is GuardKind.NAN_MATCH and guard.source is not None:

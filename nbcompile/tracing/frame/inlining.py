@@ -3,8 +3,8 @@
     def h(a, *rest, k=1): ...         a frame of its own: locals a, rest, k
     h(x, y, k=2)                      {a: x, rest: (y,), k: 2}
 
-The callee's translator runs to its end before the caller continues; a generator's
-runs as far as its next ``yield`` each time it is asked.
+The callee's translator runs to its end before the caller continues; a generator's runs to its next ``yield`` for each
+item.
 
 In torch: torch/_dynamo/symbolic_convert.py (InliningInstructionTranslator) and
 variables/functions.py (bind_args). Read next: nbcompile/tracing/effects/reconstruction.py
@@ -243,7 +243,7 @@ class GeneratorVariable(IteratorVariable):
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         def make() -> Recipe:
-            # What is still to come is not asked for ahead: it may depend on what happens until then.
+            # Later items are not computed ahead: they may depend on what happens until then.
             recipe = remade(self, reconstruction)
             if recipe is None:
                 raise breaks.unsupported(breaks.GENERATOR_RECIPE, self.describe(), name=self.frame.code.co_name)
@@ -305,7 +305,7 @@ class GeneratorVariable(IteratorVariable):
         return iterator if isinstance(iterator, GeneratorVariable) else None
 
     def _send(self) -> Instruction:
-        """The SEND that it goes back to while it waits there."""
+        """SEND instruction to which it returns while it is suspended there."""
         view = self.frame.view
         # The loop of ``yield from``; the jump back behind the RESUME leads to its SEND.
         #     SEND   (to the end when the iterator is exhausted)
@@ -317,7 +317,7 @@ class GeneratorVariable(IteratorVariable):
         return view.instructions[view.labels[back.target]]
 
     def close(self, tracer: Tracer) -> VariableTracker:
-        """Raise GeneratorExit where it waits: what its ``finally`` and ``with`` do, happens now."""
+        """Raise GeneratorExit where it is suspended: its ``finally`` and ``with`` blocks run now."""
         try:
             item = self.throw(ExceptionVariable(GeneratorExit, []))
         except ObservedException as error:
@@ -329,7 +329,7 @@ class GeneratorVariable(IteratorVariable):
         return self.interpreter.returned_by(self) if CLOSE_RETURNS else ConstantVariable(None)
 
     def waits_in_try(self) -> bool:
-        """True if it was left waiting where something is still to do: CPython does it when the generator is freed."""
+        """True if it is suspended where cleanup code is still to run: CPython runs it when the generator is freed."""
         return not self.lives_on and self.is_in_block()
 
     def is_in_block(self) -> bool:

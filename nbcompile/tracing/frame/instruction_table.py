@@ -33,7 +33,7 @@ UNTRACED: dict[str, str] = {
         "in the body of a class or of a module, which is not traced",
     ),
 }
-"""Opcodes without a handler, of any version: a frame that meets one breaks."""
+"""Opcodes without a handler, of any version: the graph breaks before one."""
 
 
 def handles(*opcodes: str) -> Callable[[Handler], Handler]:

@@ -62,7 +62,7 @@ from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
 HANDLED = NoArgsCallSource(AttrSource(ModuleSource("sys"), "exception"))
-"""Exception that a caller of the frame is handling; guards and the compiled code ask for it at each call."""
+"""Exception that a caller of the frame is handling; guards and the compiled code read it at each call."""
 
 
 class PlannedBreak(BaseException):
@@ -312,7 +312,7 @@ class Interpreter:
         return None if handled.is_constant() else handled
 
     def context_of_raise(self) -> VariableTracker:
-        """The exception that is being handled; that of the caller is not looked at, and may be None."""
+        """The exception that is being handled; that of the caller is not realised, and may be None."""
         own = (frame.handled[-1] for frame in reversed(self.frames) if frame.handled)
         return next(own, self.handled_by_caller)
 

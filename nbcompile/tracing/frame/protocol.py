@@ -28,7 +28,7 @@ class FrameInterpreter(Tracer, Protocol):
     """Context managers of user classes that are active: nothing can resume under them."""
 
     def context_of_raise(self) -> VariableTracker:
-        """The exception that is being handled; that of the caller is not looked at, and may be None."""
+        """The exception that is being handled; that of the caller is not realised, and may be None."""
 
     def before_step(self, frame: Translator) -> None:
         """End the graph here if that was planned."""

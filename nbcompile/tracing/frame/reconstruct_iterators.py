@@ -3,11 +3,10 @@
     m = map(f, xs); next(m)        traced as the generator polyfills.map_, which waits at its yield
     graph_break(); list(m)         Python continues with  map(f, <the rest of iter(xs)>)
 
-What is still to come is left to come: it may depend on what happens until then.
-A generator that nothing has asked yet, of the program itself too, is created by the
-call that created it. One of the program that waits at a yield is that of a function
-which begins there, as a resume function begins at a break. An iterator that is
-neither new nor has a row here cannot be reconstructed.
+Remaining items are not computed: they may depend on what happens until then. A generator that has not started, of the
+program itself too, is created again by the call that created it. One of the program that is suspended at a yield
+becomes that of a function which begins there, as a resume function begins at a break. An iterator that is neither new
+nor has a row here cannot be reconstructed.
 
 In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
 Read next: nbcompile/tracing/polyfills/builtins.py
@@ -44,7 +43,7 @@ def class_of(code: CodeType) -> type:
 
 
 def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
-    """The call that makes it again; None: there is none."""
+    """The call that creates it again; None: there is none."""
     code = generator.frame.code
     if generator.failed:
         return None
@@ -99,7 +98,7 @@ def _waiting(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
     """A generator of a function that begins at the ``yield`` at which it waits.
 
     Inside of a ``with`` its stack holds the exit function of the manager, which stays entered; inside of a ``try`` the
-    ``yield`` has its handler. A handler has an exception to continue with, whose traceback nothing makes again.
+    ``yield`` has its handler. A handler has an exception to continue with, whose traceback cannot be created again.
     """
     frame = generator.frame
     instructions = frame.view.instructions
@@ -129,7 +128,7 @@ def _waiting(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
 
 
 def _bound(generator: GeneratorVariable) -> Parts:
-    """Arguments of a generator's function, while nothing has been asked of it."""
+    """Arguments of a generator's function, while it has not started."""
     frame = generator.frame
     names = iter(frame.code.co_varnames)
     take = functools.partial(itertools.islice, names)
@@ -290,7 +289,7 @@ _CONSTRUCTORS: dict[CodeType, Any] = {
         (polyfills.by_index, iter),
     )
 }
-"""Constructors of the others; once they have given an item, part of their state is in C and cannot be restored."""
+"""Constructors of the others; once they have returned an item, part of their state is in C and cannot be restored."""
 
 
 def _inner(polyfill: Callable[..., Any]) -> CodeType:

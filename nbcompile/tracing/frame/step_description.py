@@ -18,7 +18,7 @@ from nbcompile.tracing.variables.base import VariableTracker
 
 def described(tracker: VariableTracker) -> str:
     """A tracker for the record: a tensor by the name of its node."""
-    # A lazy variable is described as what it became, without making it now.
+    # A lazy variable is described by its realised tracker, if there is one; it is not realised now.
     node = getattr(getattr(tracker, "realised", None) or tracker, "node", None)
     return tracker.describe() if node is None else f"{type(tracker).__name__}({node})"
 
@@ -69,4 +69,4 @@ def describe_argument(instruction: Instruction) -> str:
 
 
 LONGEST_CLAUSE = 40
-"""Instructions between the begin of a handler and the comparison with the class that it is for."""
+"""Limit of the instructions between the begin of a handler and the comparison with the class that it handles."""

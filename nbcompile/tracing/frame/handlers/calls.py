@@ -1,4 +1,4 @@
-"""Instructions that call, and those that make functions.
+"""Instructions that call, and those that create functions.
 
 In torch: torch/_dynamo/symbolic_convert.py (CALL, CALL_FUNCTION_EX,
 MAKE_FUNCTION). Read next: nbcompile/tracing/frame/inlining.py
@@ -102,13 +102,13 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
     frame.calling = None
     function, positional, keywords, slots = pending_call_ex(frame, instruction)
     del frame.stack[-slots:]
-    # Arguments that are only passed on stay unlooked at.
+    # Arguments that are only passed on are not realised.
     expect_argument(frame, function, "*", positional)
     if keywords is not None:
         expect_argument(frame, function, "**", keywords)
     arguments = positional.items if isinstance(positional, TupleVariable) else positional.unpack(frame.interpreter)
     named: dict[str, VariableTracker] = {}
-    # The dict that ``f(**kw)`` builds is new: its values are at hand. One from outside is read key by key, which guards
+    # The dict that ``f(**kw)`` builds is new: its values are known. One from outside is read key by key, which guards
     # what is read.
     if isinstance(keywords, DictVariable) and keywords.source is None:
         named = {_keyword(frame, key): value for key, value in keywords.entries.values()}

@@ -246,7 +246,7 @@ def _reraise(frame: Translator, instruction: Instruction) -> None:
 def _before_with(frame: Translator, instruction: Instruction) -> None:
     manager = frame.pop()
     # A manager from outside whose exit writes its state must leave that object as eager mode does; ours only records
-    # the mode. One that the traced code created is seen by nobody else.
+    # the mode. No other code sees one that the traced code created.
     from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
     known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
     if from_outside or not known:
@@ -261,7 +261,8 @@ def _before_with(frame: Translator, instruction: Instruction) -> None:
     # from those of ``try`` (break_planning.py).
     following = frame.view.instructions[frame.pc]
     handler = following.protection.target if following.protection is not None else None
-    # Position of the exit slot. An exception cuts the stack back to a depth, and so says which blocks it leaves.
+    # Position of the exit slot. An exception cuts the stack back to a depth, which determines the blocks that it
+    # leaves.
     depth = len(frame.stack) - 1
     if isinstance(manager, ContextVariable):
         entered = manager.enter(frame.interpreter)
@@ -274,7 +275,7 @@ def _before_with(frame: Translator, instruction: Instruction) -> None:
 
 
 def _is_python(manager: ObjectVariable) -> bool:
-    """True if both of its methods are there, and are no C functions."""
+    """True if it has both methods, and neither is a C function."""
     methods = [inspect.getattr_static(manager.cls, name, None) for name in ("__enter__", "__exit__")]
     return all(each is not None and not isinstance(each, C_METHODS) for each in methods)
 

@@ -185,7 +185,8 @@ def _import(frame: Translator, instruction: Instruction) -> None:
         name = instruction.argval
         raise breaks.unsupported(breaks.IMPORT, f"import {name}", name=name, error=error) from error
     assert isinstance(module, types.ModuleType)
-    # A module that is not the process's has no address: it is kept, so that what is read of it is guarded.
+    # A module that is not in ``sys.modules`` has no address: the object itself is stored, so that what is read of it is
+    # guarded.
     source = module_source(module) or frame.interpreter.keep(module, module.__name__)
     frame.push(frame.interpreter.wrap(module, source))
 

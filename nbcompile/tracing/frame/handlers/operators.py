@@ -108,7 +108,7 @@ def _const_key_map(frame: Translator, instruction: Instruction) -> None:
 def _slice(frame: Translator, instruction: Instruction) -> None:
     parts = frame.pop_many(instruction.arg or 2)
     if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
-        # CPython looks at what is sliced first, so its guards, and what it raises, come first.
+        # CPython evaluates the sliced object first, so its guards, and what it raises, come first.
         realise(frame.interpreter, frame.stack[-1])
     frame.push(slice_of(frame.interpreter, parts))
 
