@@ -28,6 +28,7 @@ from nbcompile.aot import checks, donated_buffers, exposed_memory, partition, pa
 from nbcompile.aot.aot_autograd import compile_with_aot_autograd
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
+from nbcompile.aot.input_metadata import changes_metadata
 from nbcompile.aot.refusals import (
     check_grad_mode_ops,
     check_no_aliases,
@@ -83,6 +84,8 @@ def _compile(
     #     1  a tracer of ours, for inference or training    most graphs
     #     2  AOTAutograd                                     in-place operators, aliases, subclasses
     #     3  AOTAutograd with unbacked sizes                 a derivative whose sizes depend on data
+    # The graph cannot copy values into an input whose sizes it has changed: the wrapper around it does.
+    mutate_in_graph = mutate_in_graph and not any(map(changes_metadata, module.graph.nodes))
     if _has_dynamo_symbols(module) or torch_internals.records_backward():
         return compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)

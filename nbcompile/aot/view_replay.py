@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
 from nbcompile.aot.graph_calls import name_of_target
+from nbcompile.aot.input_metadata import changes_metadata
 from nbcompile.aot.runtime_metadata import AliasedOutput
 from nbcompile.ir.emitted import AtSlot
 
@@ -90,7 +91,7 @@ def input_views(
     wanted = [results[alias.output] for alias in aliases]
     needed = _needed(module, wanted)
     calls = [node for node in module.graph.nodes if node.op in ("call_function", "call_method")]
-    if any(map(_changes_modes, calls)) or any(map(_changes_sizes, calls)) or not all(map(_is_ordinary, needed)):
+    if any(map(_changes_modes, calls)) or any(map(changes_metadata, calls)) or not all(map(_is_ordinary, needed)):
         return None
     was_enabled = torch._C.is_grad_enabled()
     mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
@@ -135,15 +136,6 @@ def _needed(module: torch.fx.GraphModule, nodes: Sequence[Any]) -> set[torch.fx.
 
 def _changes_modes(node: torch.fx.Node) -> bool:
     return node.target is not SET_GRAD_MODE and any(part in name_of_target(node) for part in MODES)
-
-
-def _changes_sizes(node: torch.fx.Node) -> bool:
-    """Return whether a call changes the sizes or strides of the tensor itself, which may be a result of the graph."""
-    name = name_of_target(node).partition(".")[0]
-    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") else None
-    return packet is not None and any(
-        torch.Tag.inplace_view in getattr(packet, overload).tags for overload in packet.overloads()
-    )
 
 
 def _is_ordinary(node: torch.fx.Node) -> bool:

@@ -1,0 +1,52 @@
+"""Detects changes of an input's sizes, strides or history in place that AOTAutograd does not make, or makes wrongly.
+
+    x.t_().mul_(2)       sizes and values: the graph cannot copy the new values into an input that has the old sizes,
+                         so the wrapper around the graph writes them
+    x.detach_()          the caller's x would keep its history      } such a graph runs operator by operator,
+    w.unsqueeze_(0)      w holds other tensors (a wrapper)          } as it was captured
+
+In torch: torch/_functorch/_aot_autograd/schemas.py (InputAliasInfo); torch.compile breaks the graph at each such call.
+Read next: nbcompile/aot/compile.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.aot.graph_calls import name_of_target
+
+OF_HISTORY = "the graph detaches an input in place: AOTAutograd does not detach the caller's"
+OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: AOTAutograd refuses to"
+
+
+def eager_reason(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str:
+    """The reason why AOTAutograd cannot make the changes of a captured graph; "" if it can."""
+    nodes = module.graph.nodes
+    if any(name_of_target(node) == "detach_" and _is_input(node.args[0]) for node in nodes):
+        return OF_HISTORY
+    if any(map(torch_internals.is_wrapper, example_inputs)) and any(map(changes_metadata, nodes)):
+        return OF_WRAPPER
+    return ""
+
+
+def changes_metadata(node: torch.fx.Node) -> bool:
+    """Return whether a call changes sizes or strides of its first argument itself: ``unsqueeze_``, ``t_``, ``set_``."""
+    name = name_of_target(node).partition(".")[0]
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") else None
+    return packet is not None and any(
+        torch.Tag.inplace_view in getattr(packet, overload).tags for overload in packet.overloads()
+    )
+
+
+def _is_input(node: Any) -> bool:
+    """Return whether a node is an input of the graph, perhaps after operators in place."""
+    while isinstance(node, torch.fx.Node) and node.op.startswith("call_"):
+        if not name_of_target(node).endswith("_") or not node.args:
+            return False
+        node = node.args[0]
+    return isinstance(node, torch.fx.Node) and node.op == "placeholder"

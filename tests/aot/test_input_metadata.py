@@ -1,0 +1,148 @@
+"""Tests of nbcompile/aot/input_metadata.py: an input is changed in place as in eager mode, sizes, values and history.
+
+Read next: tests/tracing/variables/test_subclasses_in_place.py
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import return_and_correct_aliasing
+
+import nbcompile
+from nbcompile.aot import input_metadata
+
+WEIGHT = torch.arange(1.0, 7).reshape(2, 3).requires_grad_()
+
+
+class Wrapper(torch.Tensor):
+    """A tensor that holds another one, and says the same sizes and strides."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, strides=inner.stride())
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return Wrapper(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), keywords=None):
+        plain = pytree.tree_map(lambda leaf: leaf.inner if isinstance(leaf, Wrapper) else leaf, arguments)
+        result = pytree.tree_map_only(torch.Tensor, Wrapper, function(*plain, **(keywords or {})))
+        return return_and_correct_aliasing(function, arguments, keywords or {}, result)
+
+
+def swapped_and_written(s, *rest):
+    return s.transpose_(0, -1).mul_(3)
+
+
+def written_and_swapped(s, *rest):
+    s.add_(1)
+    return s.t_() * 2
+
+
+def a_view_of_it(s, *rest):
+    view = s.view(-1)
+    s.t_()
+    view.add_(1)
+    return view
+
+
+def split(s, *rest):
+    s.unsqueeze_(0)
+    print(end="")
+    return s.mul_(2)
+
+
+PROGRAMS = {
+    "swapped and written": swapped_and_written, "written and swapped": written_and_swapped,
+    "a view of it": a_view_of_it, "split": split, "unsqueeze_": lambda s, *rest: s.unsqueeze_(0) + 1,
+    "as_strided_": lambda s, *rest: s.as_strided_((2,), (1,)).mul_(2), "set_": lambda s, *rest: s.set_(torch.zeros(4)) + 1,
+    "detach_": lambda s, *rest: s.detach_() * 2, "written and detached": lambda s, *rest: s.mul_(2).detach_() + 1,
+    "all of them": lambda s, *rest: (s.unsqueeze_(0), s, *rest), "the other one": lambda s, *rest: (s.t_(), rest[-1:])[1],
+}  # fmt: skip
+
+
+def numbers():
+    return torch.arange(6.0).reshape(2, 3).clone()
+
+
+def with_view(x):
+    return x, x.view(-1)
+
+
+INPUTS = {
+    "plain": lambda: (numbers(),), "a parameter": lambda: (torch.nn.Parameter(numbers()),),
+    "with a history": lambda: (numbers() * WEIGHT,), "a view": lambda: (torch.arange(12.0).reshape(2, 2, 3)[1],),
+    "twice": lambda: (numbers(),) * 2, "and a view of it": lambda: with_view(numbers()),
+    "complex": lambda: (torch.complex(numbers(), numbers()),),
+}  # fmt: skip
+FAKE_FAILS = {("a view of it", "with a history")}
+"""A fake tensor cannot be viewed again after `t_`, which eager mode does by strides; an error, as of torch.compile's."""
+
+
+def described(tensor):
+    values = tensor.detach().flatten().tolist()
+    return type(tensor), values, tensor.shape, tensor.stride(), tensor.requires_grad, tensor.is_leaf
+
+
+def played(function, given):
+    """Results, inputs, which of them are one object or have one memory, and the gradient."""
+    WEIGHT.grad = None
+    try:
+        results = function(*given)
+        results = results if isinstance(results, tuple) else (results,)
+        found = [described(tensor) for tensor in (*results, *given)]
+        memory = [tensor.untyped_storage().data_ptr() for tensor in (*results, *given)]
+        found.append([[result is tensor for tensor in given] for result in results])
+        found.append([memory.index(address) for address in memory])
+        for result in results:
+            if result.requires_grad and not result.is_leaf:
+                result.sum().backward()
+                break
+    except RuntimeError:
+        return "RuntimeError"
+    return [*found, None if WEIGHT.grad is None else WEIGHT.grad.tolist()]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_changes_of_inputs(name, backend, gradients):
+    """The caller sees what eager mode does, at the first call and at the next one."""
+    for kind, make in INPUTS.items():
+        nbcompile.reset()
+        compiled = nbcompile.compile(PROGRAMS[name], backend=backend)
+        with torch.set_grad_enabled(gradients):
+            for _ in range(2):
+                given = make()
+                if gradients and (name, kind) in FAKE_FAILS:
+                    with pytest.raises(RuntimeError):
+                        compiled(*given)
+                else:
+                    assert played(compiled, given) == played(PROGRAMS[name], make()), kind
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("method", ["unsqueeze_", "t_"])
+def test_sizes_of_a_wrapper(method):
+    """The graph runs as it was captured, as the record says."""
+
+    def program(w):
+        return getattr(w, method)(*[0] * (method == "unsqueeze_")) + 1
+
+    ours, eagers = Wrapper(numbers()), Wrapper(numbers())
+    explained = nbcompile.explain(program)(ours)
+    assert input_metadata.OF_WRAPPER in " ".join(str(explained).split())
+    expected = program(eagers)
+    assert (type(expected), ours.shape, ours.stride()) == (Wrapper, eagers.shape, eagers.stride())
+    assert ours.inner.tolist() == eagers.inner.tolist()
