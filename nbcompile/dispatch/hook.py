@@ -39,6 +39,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping, tracebacks
 from nbcompile.dispatch.lifetimes import pending
 from nbcompile.record.profile import FRAME
+from nbcompile.support import created_caches
 from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 
@@ -175,6 +176,10 @@ class FrameCallback:
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)
             return _Answer(_SKIP, code_wide=True)
+        if created_caches.creates_cache(code, caught.globals):
+            created_caches.note_creation(caught.locals)
+            cache.note_skip(code, "the frame creates a cache of functools")
+            return _Answer(_SKIP)
         if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
             cache.note_skip(code, reason)
             return _Answer(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import functools
 import gc
 import signal
 import sys
@@ -536,3 +537,27 @@ def test_the_body_of_a_class_runs_as_plain_python():
     result.sum().backward()
     assert torch.equal(result, f(x))
     assert torch.equal(x.grad, torch.full((3,), 2.0))
+
+
+def test_a_frame_that_creates_a_cache_is_noted():
+    """However often Python runs it: a compiled function leaves the calls of such a cache to Python."""
+    calls = []
+
+    def called(g, x):
+        return g(1), x + 1
+
+    def create(number):
+        calls.append(number)
+        return functools.lru_cache(lambda n: [n, number])
+
+    def program(x):
+        for number in range(12):  # the loop breaks, and runs as it is written
+            print(end="")
+            g = create(number)
+            first, _ = called(g, x)
+            assert called(g, x)[0] is first
+            assert g.cache_info() == (1, 1, 128, 1)
+        return x
+
+    nbcompile.compile(program, backend="eager")(torch.ones(2))
+    assert calls == list(range(12))

@@ -464,14 +464,7 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     **_known("typing_at_run_time", "details reasons", "torch breaks at NewType and TypedDict; here they are traced"),
     ("locals_of_a_function", "reasons"): "torch breaks at dir() without arguments; here it is traced",
-    (
-        "function_under_a_cache_outlives_a_break",
-        "details",
-    ): "torch carries the frame's cells over a break; here the tensor is read in the closure of the function",
-    (
-        "function_under_a_cache_outlives_a_break",
-        "reasons",
-    ): "making a cache breaks in both, at another step of its implementation",
+    ("function_under_a_cache_outlives_a_break", "reasons"): "torch breaks where a cache is created; here it is traced",
     ("exception_holds_a_tensor", "details"): "inputs come in the order in which they are looked at",
     # -- calls, flow, text ---------------------------------------------------------------
     **_known(

@@ -32,6 +32,8 @@ def find(description: Description) -> Any:
             # Classes such as that of functions say that they are in ``builtins``, which has no such name.
             if found is None and module == "builtins":
                 found = OF_PYTHON.get(path)
+            if found is None:  # functools._CacheInfo says that it is CacheInfo
+                found = walk(sys.modules[module], f"_{path}")
         case ["builtin", str(location), str(name), *_]:
             module, _, path = location.partition(":")
             owner = sys.modules.get(module)

@@ -21,12 +21,13 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
     realise,
 )
+from nbcompile.tracing.variables.caches import CachedFunctionVariable, CacheVariable, CreatedCacheVariable
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.exceptions import look_up
-from nbcompile.tracing.variables.functions import BaseFunctionVariable, CachedFunctionVariable, MethodVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.iterators import (
     ReversedIteratorVariable,
@@ -57,6 +58,8 @@ CALLABLE_KINDS = (
     SkippedVariable,
     ClassVariable,
     CachedFunctionVariable,
+    CacheVariable,
+    CreatedCacheVariable,
 )
 
 

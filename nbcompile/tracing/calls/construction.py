@@ -35,6 +35,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
     autograd,
     builtins,
+    caches,
     checks,
     collectives,
     comptime,

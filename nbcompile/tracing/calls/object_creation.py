@@ -23,6 +23,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
     autograd,
     builtins,
+    caches,
     checks,
     comptime,
     differentiation,

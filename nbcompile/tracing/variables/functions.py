@@ -10,14 +10,13 @@ In torch: torch/_dynamo/variables/functions.py. Read next: known_callables.py
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import CodeType, FunctionType
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, FromSource, Function, Recipe
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import creation_order
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -26,7 +25,6 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
 )
 from nbcompile.tracing.variables.cells import CellVariable, cell_tracker
-from nbcompile.tracing.variables.class_facts import is_class_member
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -295,51 +293,6 @@ class MethodVariable(VariableTracker):
         if self.owner.is_created_here():  # as in torch, whatever could be done
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
         return reconstruction.bound_method(self.function, self.owner)
-
-
-class CachedFunctionVariable(VariableTracker):
-    """A function under ``functools.lru_cache``: traced without its cache, as long as it changes nothing."""
-
-    def __init__(self, function: VariableTracker, value: Callable[..., object], source: Source | None) -> None:
-        self.function = function
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def describe(self) -> str:
-        return f"WrapperUserFunctionVariable({self.function.describe()})"
-
-    def hash_key(self, tracer: Tracer) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if name == "__wrapped__":
-            return self.function
-        if name in vars(self.value) or not hasattr(self.value, name):  # the wrapper has attributes of its own
-            if self.source is not None:
-                tracer.guard(self.source, GuardKind.HASATTR, (name, hasattr(self.value, name)))
-            found = tracer.evaluate(getattr, (self.value, name))
-            return tracer.wrap(found, None if self.source is None else AttrSource(self.source, name))
-        if is_class_member(type(self.value), name):
-            return super().get_attribute(tracer, name)
-        return self.function.get_attribute(tracer, name)
-
-    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # The cache is bypassed: while tracing it must get no entry with trackers or fakes in it, and a hit in eager
-        # mode only skips work. That is right only for a function without side effects.
-        effects, began = tracer.side_effects, next(creation_order)
-        changes, deferred = effects.count(), len(effects.deferred)
-        result = tracer.call(self.function, arguments, keywords)
-        # The cache would keep these from happening again. What the function created itself, it may change.
-        if effects.changes_outside(changes, began) or len(effects.deferred) != deferred:
-            context = f"{self.describe()} changes what it did not make"
-            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
-        return result
-
-    def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        return FromSource(self.source) if self.source is not None else Constant(self.value, "cached")
 
 
 class BuiltinGetVariable(VariableTracker):

@@ -164,7 +164,7 @@ class ObjectVariable(VariableTracker):
             # ``obj.method = f`` would go unnoticed.
             self._not_shadowed(tracer, name)
         if changed is not None:
-            return MethodVariable(changed, self) if changed.python_type() is types.FunctionType else changed
+            return MethodVariable(changed, self) if changed.python_type() in BINDS else changed
         if found is not MISSING:
             return self._class_value(tracer, name, found)
         return None

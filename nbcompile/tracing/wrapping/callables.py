@@ -22,7 +22,8 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, Source
+from nbcompile.capture.source import AttrSource, LocalSource, Source
+from nbcompile.support.created_caches import is_created_cache
 from nbcompile.torch_internals import operators
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import annotations as known_annotations, registry
@@ -30,8 +31,9 @@ from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts, setting_contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
+from nbcompile.tracing.variables.caches import CachedFunctionVariable, CreatedCacheVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.functions import CachedFunctionVariable, FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.known_callables import (
     AccessorVariable,
     BuiltinVariable,
@@ -95,10 +97,8 @@ def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source
     # A function in Python is traced through, unless a rule skips its file.
     if isinstance(value, types.FunctionType):
         return _function(tracer, value, source)
-    if isinstance(value, functools._lru_cache_wrapper):  # what it keeps is not looked at: the function itself is traced
-        guard_function(tracer, value, source)
-        inner = None if source is None else AttrSource(source, "__wrapped__")
-        return CachedFunctionVariable(tracer.wrap(value.__wrapped__, inner), value, source)
+    if isinstance(value, functools._lru_cache_wrapper):
+        return _cache(tracer, value, source)
     if isinstance(value, types.BuiltinFunctionType) and any(value.__self__ is cls for cls in (int, float, str, bytes)):
         return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
     if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, types.GetSetDescriptorType):
@@ -113,6 +113,23 @@ def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source
         return UnboundMethodVariable(value, source)
     guard_function(tracer, value, source)
     return _skipped(value, source)
+
+
+def _cache(tracer: Tracer, value: Any, source: Source | None) -> VariableTracker:
+    """A cache: one that the program creates in compiled code is another one at each call, and all are treated alike."""
+    if is_created_cache(value) or _is_local_after_break(tracer, source):
+        if source is not None:
+            tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        return tracer.side_effects.remember(value, CreatedCacheVariable(value, source))
+    guard_function(tracer, value, source)  # what it keeps is not looked at: the function itself is traced
+    inner = None if source is None else AttrSource(source, "__wrapped__")
+    return CachedFunctionVariable(tracer.wrap(value.__wrapped__, inner), value, source)
+
+
+def _is_local_after_break(tracer: Tracer, source: Source | None) -> bool:
+    """True of a variable or stack entry of a resume function: Python may have created the cache before it resumed."""
+    resumes = tracer.output.frame.code.co_name.startswith("torch_dynamo_resume_in_")
+    return resumes and isinstance(source, LocalSource)
 
 
 def _skipped(value: Callable[..., object], source: Source | None) -> SkippedVariable:

@@ -216,6 +216,35 @@ def test_breaks_and_side_effects_are_the_same(process, capsys):
     assert later.frames[1].resumes == later.frames[0].id
 
 
+CACHES = """
+import functools, torch
+def inside(x):
+    g = functools.cache(lambda n: x + n)
+    return g(1) + g(1), g.cache_info()
+def outliving(x):
+    g = functools.lru_cache(maxsize=4)(lambda n, *, k=1: x + n * k)
+    first = g(1), g(2, k=3), g(1)
+    torch._dynamo.graph_break()
+    return x * 2, g, first[0] is g(1), g(2, k=3)
+"""
+
+
+def test_caches_have_the_same_entries(process):
+    """What a cache counts in the graph is loaded; one that outlives it is created by code of the library.
+
+    Frames with such code are compiled by each process, and those that resume after them are loaded.
+    """
+    for loaded in (False, True):
+        run = process(CACHES)
+        total, info = run.call("inside", torch.ones(2))
+        assert (total.tolist(), tuple(info)) == ([4, 4], (1, 1, None, 1))
+        assert run.loaded == [loaded]
+        doubled, cache, is_first, other = run.call("outliving", torch.ones(2))
+        assert run.loaded[1:3] == [False, loaded]
+        assert (doubled.tolist(), is_first, other.tolist()) == ([2, 2], True, [7, 7])
+        assert cache.cache_info() == (3, 2, 4, 2)
+
+
 def test_symbolic_sizes_are_guarded_by_data(process):
     """An entry for any size is used for a size that was never seen."""
     first = process(FUNCTION)

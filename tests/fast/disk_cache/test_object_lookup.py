@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import re
 import sys
@@ -63,3 +64,8 @@ def test_code_has_a_name_and_a_digest(monkeypatch):
         expect_code(description)
     with pytest.raises(NotStorable, match="has no name of its own"):
         named_code((lambda x: x).__code__, __name__)
+
+
+def test_a_class_of_the_library_under_a_private_name():
+    """``functools._CacheInfo`` says that it is ``CacheInfo``."""
+    assert find(findable(functools._CacheInfo)) is functools._CacheInfo

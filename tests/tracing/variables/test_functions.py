@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import types
 
 from nbcompile.tracing.variables import functions
 from tests.support.answers import check
-from tests.support.oracle import one_graph
 
 
 def test_functions_have_their_attributes():
@@ -51,17 +49,6 @@ def test_methods_are_bound():
         "o.method.__func__ is O.method", "O.method(o, 4)[1]", "o.method == o.method",
         o=Owner(), O=Owner,
     )  # fmt: skip
-
-
-def test_a_cached_function_is_traced_through():
-    """Its body is part of the graph; the cache is not looked at."""
-
-    @functools.lru_cache
-    def doubled(n):
-        return n * 2
-
-    import_free = one_graph(lambda x: x + doubled(3), __import__("torch").ones(1))
-    assert import_free.item() == 7
 
 
 def test_documentation_is_the_first_constant():

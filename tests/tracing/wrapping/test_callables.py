@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.tracing.variables import functions, known_callables
+from nbcompile.tracing.variables import caches, functions, known_callables
 from nbcompile.tracing.variables.contexts import DecoratedVariable
 from tests.tracing.frame.wrapped import wrapped
 
@@ -24,7 +24,7 @@ def cached(x):
 
 
 KINDS = [
-    (plain, functions.FunctionVariable), (cached, functions.CachedFunctionVariable), (len, known_callables.BuiltinVariable),
+    (plain, functions.FunctionVariable), (cached, caches.CachedFunctionVariable), (len, known_callables.BuiltinVariable),
     (torch.sin, known_callables.OperatorVariable), (plain.__call__, known_callables.CallOfVariable),
     (str.join, known_callables.UnboundMethodVariable), (nbcompile.disable(plain), known_callables.SkippedVariable),
     (json.loads, functions.FunctionVariable), (breakpoint, known_callables.SkippedVariable),
