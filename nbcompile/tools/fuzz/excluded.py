@@ -133,6 +133,11 @@ TABLE = (
         "a reciprocal and a product, without rounding between the two (docs/exactness.md)",
     ),
     Exclusion(
+        r"native_group_norm",
+        _is_laid_out_otherwise,
+        "eager reads a weight with gaps as if it had none (torch.compile, too, reads the right elements)",
+    ),
+    Exclusion(
         r"grid_sampler?",
         _has_huge,
         "coordinates that are NaN, infinite or huge: eager samples the border, torch's decomposition gives 0",
