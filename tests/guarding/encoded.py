@@ -1,9 +1,9 @@
-"""Every way in which guards are written down: each must accept the call that was traced and refuse a change.
+"""All encodings of guards: each must accept the traced call and refuse a changed one.
 
     made = encode(check, guards, frame)           {"tree": ..., "predicates": ..., "instructions": ..., ...}
     made["stored"].accepts(other_frame)           whether guards that a later process reads accept a call
 
-Which kinds have which encoding is in the table of the package (``guarding/encodings/table.py``).
+The table of the package (``guarding/encodings/table.py``) has the encodings of each kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def predicates(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Ac
 
 
 def sentence(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accepts:
-    """The reason that is shown: none, or one sentence."""
+    """The reason of the failure: None, or one sentence."""
     assert all(entry.words and entry.condition for entry in explain.describe(check, "0/0"))
 
     def accepts(other: Frame) -> bool:
@@ -47,7 +47,7 @@ def sentence(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Acce
 
 
 def expression(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accepts:
-    """The trees that a page evaluates, over values that were taken from the call."""
+    """The expression trees that a page evaluates, on values read from the call."""
     readings = guard_expressions.GuardExpressions()
     tests = [json.dumps(readings.test(item, frame.scope())) for item in check.prepared]
     rows = explain.describe(check, "0/0", tests)
@@ -62,14 +62,14 @@ def expression(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Ac
 def instructions(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accepts | None:
     """The instructions that fast_call.c evaluates."""
     made = in_c.written(check, frame.scope())
-    # What they refuse though the guards accept it takes the slow path: a frame whose locals are not its arguments.
+    # Instructions may refuse an accepted call: if the locals are not the arguments, it takes the slow path.
     if made is None or not in_c.hits(made, frame.scope()):
         return None
     return lambda other: in_c.hits(made, other.scope())
 
 
 def stored(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accepts | None:
-    """The entry on disk, read by a process for which the other call is the first."""
+    """The entry on disk, read by a process in which the other call is the first."""
     table = addresses.SourceWriter(SourceCache(frame.scope()))
     try:
         text = json.dumps([stored_guards.write(guards, table), table.data()])
@@ -95,10 +95,10 @@ ENCODINGS: dict[str, Callable[[FrameCheck, tuple[Guard, ...], Frame], Accepts | 
     "instructions": instructions,
     "stored": stored,
 }
-"""Ways to write guards; None: a guard has no such form."""
+"""Functions that encode guards; None: a guard has no such encoding."""
 
 
 def encode(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> dict[str, Accepts]:
-    """Guards in each encoding that has a form for them."""
+    """The guards in each encoding that can express them."""
     made = {name: write(check, guards, frame) for name, write in ENCODINGS.items()}
     return {name: accepts for name, accepts in made.items() if accepts is not None}

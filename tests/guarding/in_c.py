@@ -1,4 +1,4 @@
-"""Guards as fast_call.c evaluates them, beside the tree of torch's: what the tree refuses, they must refuse.
+"""Guards as fast_call.c evaluates them, compared with torch's tree: they must refuse what the tree refuses.
 
 made = written(check, scope)       for a call that the guards accept; None where there are no words for it
 hits(made, scope)                  whether another call is accepted
@@ -10,7 +10,7 @@ from nbcompile.fast import fast_call, guard_bytecode
 
 
 def written(check, scope):
-    """The instructions of a check, as an object of C; None where they cannot be had."""
+    """The instructions of a check, as an object of C; None if they do not exist."""
     tools = fast_call.tools()
     if tools is None:
         return None
@@ -22,14 +22,14 @@ def written(check, scope):
 
 
 def hits(made, scope):
-    """Whether it accepts a call; one that lacks an argument never comes so far."""
+    """True if the instructions accept a call; a call that lacks an argument is refused before."""
     names = guard_bytecode.local_names(scope.code)
     return all(name in scope.locals for name in names) and made.holds(tuple(scope.locals[name] for name in names))
 
 
 def agrees(check, scope, expected):
-    """Whether the instructions, written at the first call that the tree accepts, accept that call, and no call that it
-    refuses. Some they refuse in its stead: those go the long way."""
+    """True if the instructions, created at the first call that the tree accepts, accept that call and
+    refuse what the tree refuses. They may refuse more: such a call takes the slow path."""
     made = vars(check).get("written_for_a_test")
     if made is not None or not expected:
         return made is None or expected or not hits(made, scope)

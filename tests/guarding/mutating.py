@@ -1,10 +1,10 @@
-"""Ways to break one promise of a compiled program, and to put everything back.
+"""Changes that break one guard of a compiled program, and that are undone afterwards.
 
     changed(source, scope, value)     a scope in which an address leads to another value
     another(leaf, value)              a value that a guard about one value must refuse
     STATES                            changes of the process, for the guards about it
 
-Each is a context manager or a value; what cannot be done is None or NOTHING, and says why in ``Cannot``.
+Each is a context manager or a value; a change that is not possible is None or NOTHING, or raises ``Cannot``.
 """
 
 import collections
@@ -45,29 +45,29 @@ from nbcompile.capture.source import (
 
 
 class Cannot(Exception):
-    """This promise cannot be broken by itself, for the reason that is the text."""
+    """The error that a guard cannot be broken alone, with the reason as its text."""
 
 
 class OtherMetaclass(type):
-    """The class of ``Other``: of a metaclass that no program knows either."""
+    """The metaclass of ``Other``, which no program uses."""
 
 
 class Other(metaclass=OtherMetaclass):
-    """Something that no program knows."""
+    """A class that no program uses."""
 
 
 def quietly(function, *arguments):
-    """Call without telling classes of tensors or function modes, which programs use to count calls."""
+    """Call a function without ``__torch_function__`` of classes and modes, with which programs count calls."""
     with torch._C.DisableTorchFunction():
         return function(*arguments)
 
 
-# -- another value at an address -------------------------------------------------------------------------------------
+# -- another value of a source ----------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def changed(source, scope, value):
-    """A scope in which the address leads to another value, as long as the block runs."""
+    """A scope in which the source has another value, while the block runs."""
     match source:
         case LocalSource(name):
             yield Scope(scope.code, {**scope.locals, name: value}, scope.globals, scope.builtins)
@@ -167,7 +167,7 @@ def _attribute(base, name, value, scope):
         yield from _in_class(owner, name, 0, value, scope)
         return
     before = quietly(getattr, owner, name)
-    if isinstance(owner, torch.Tensor) and name == "grad":  # it has to be like its tensor, but for this
+    if isinstance(owner, torch.Tensor) and name == "grad":  # the gradient must match its tensor in all other properties
         value = quietly(lambda: before.detach().clone().requires_grad_(not before.requires_grad))
     try:
         quietly(_in_c(owner, "__setattr__"), owner, name, value)
@@ -184,13 +184,13 @@ def _attribute(base, name, value, scope):
 
 
 def _in_c(owner, name):
-    """How an attribute is put or taken away, past what a class of the user's does instead."""
+    """The C function that sets or deletes an attribute, without methods that the user's class defines."""
     found = (vars(each).get(name) for each in type(owner).__mro__)
     return next(each for each in found if isinstance(each, types.WrapperDescriptorType) and each.__name__ == name)
 
 
 def _in_class(cls, name, after, value, scope):
-    """Put something into the class that holds a name (the test's own classes, and torch's for that moment)."""
+    """Set a member of the class that defines a name (a class of the test, or of torch for a moment)."""
     holder = next((each for each in cls.__mro__[after:] if name in vars(each)), None)
     if holder is None or not holder.__flags__ & _HEAP_TYPE:
         raise Cannot("a class written in C stays as it is")
@@ -206,7 +206,7 @@ _HEAP_TYPE = 1 << 9
 
 
 def _with_item(mapping, source, value):
-    """A dict with another key, or another value, at a position."""
+    """A dict with another key or another value at one position."""
     items = list(dict.items(mapping))
     key, held = items[source.index]
     items[source.index] = (value, held) if isinstance(source, KeySource) else (key, value)
@@ -230,7 +230,7 @@ def _rebuilt(owner, items):
 
 
 def _put(table, key, value, scope):
-    setter = next(each for each in (list, dict) if isinstance(table, each)).__setitem__  # not the user's own
+    setter = next(each for each in (list, dict) if isinstance(table, each)).__setitem__  # not the user's method
     before = table[key]
     setter(table, key, value)
     try:
@@ -260,7 +260,7 @@ def _another_device():
 
 
 def another(kind, value, expected):
-    """A value that a guard of this kind must refuse, as like the present one as can be."""
+    """A value that a guard of this kind must refuse, and that otherwise resembles the current one."""
     match kind, value:
         case GuardKind.TENSOR_MATCH, torch.Tensor():
             return another_tensor(value)
@@ -339,7 +339,7 @@ def another(kind, value, expected):
 
 
 def _of_another_class(value):
-    """The same in an instance of a subclass, where that can be had."""
+    """An equal instance of a subclass, if one can be created."""
     cls = type(value)
     if cls in (list, dict, tuple, set, frozenset, str, int, float):
         return _subclass(cls)(value)
@@ -360,13 +360,13 @@ def _subclass(cls):
 
 
 def _with_or_without(items, item, present, other):
-    """As many items, one of them another: with this one if it is not there, without it if it is."""
+    """The same number of items, one of them changed: the item is added if it is missing, and removed otherwise."""
     kept = [each for each in items if each != item]
     return [*kept, other] if present else [*kept[1:], item]
 
 
 def _lookalike(value):
-    """Another object that is like this one; a function has code that a later process can tell from its code, too."""
+    """Another object that resembles this one; a function has different code, which another process detects, too."""
     if type(value) is types.FunctionType:
         code = value.__code__.replace(co_consts=(*value.__code__.co_consts, "not used"))
         made = types.FunctionType(code, value.__globals__, value.__name__, value.__defaults__, value.__closure__)
@@ -386,7 +386,7 @@ _APPEND = {True: list.append, False: collections.deque.append}
 
 
 def _with_key(mapping, key, value):
-    """A dict of the same class with one key more; with None for a value, without it."""
+    """A dict of the same class with one more key, or without this key if the value is None."""
     made = copy.copy(mapping)
     if value is None:
         _dict_class(mapping).pop(made, key)
@@ -396,16 +396,16 @@ def _with_key(mapping, key, value):
 
 
 def _dict_class(mapping):
-    """The class in C whose methods change a dict; those of dict leave an OrderedDict without an order of the key."""
+    """The class in C whose methods mutate a dict; those of dict would leave an OrderedDict without its order."""
     return collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
 
 
 def another_code(*_):
-    """A function with code of its own."""
+    """A function with other code."""
 
 
 def another_tensor(value):
-    """A tensor of another type."""
+    """A tensor with another dtype."""
     if is_traceable_wrapper_subclass(value) or value.is_sparse or value.layout is not torch.strided:
         return Other()
     if value.is_complex():
@@ -414,7 +414,7 @@ def another_tensor(value):
 
 
 def another_property(value, name, expected):
-    """A tensor of the same data, type and gradient mode, that answers otherwise."""
+    """A tensor with the same data, type and grad mode, but another value of the property."""
     if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
         raise Cannot("a tensor subclass, or a sparse tensor, is not made again")
     base = value.detach().clone()
@@ -439,7 +439,7 @@ def another_property(value, name, expected):
 
 @contextlib.contextmanager
 def in_place(leaf, value):
-    """A promise about what a value has, broken in the value itself."""
+    """A guard on the contents of a value, broken by a mutation of that value."""
     expected = leaf.guard.expected
     match leaf.guard.kind:
         case GuardKind.DIMENSION_MARKING:
@@ -471,7 +471,7 @@ def in_place(leaf, value):
                 refused = True
             else:
                 refused = False
-            if refused and isinstance(owner, type):  # ``case str(x)`` asks for str.__match_args__
+            if refused and isinstance(owner, type):  # ``case str(x)`` reads str.__match_args__
                 raise Cannot("a class written in C stays as it is")
             if refused and isinstance(
                 inspect.getattr_static(owner, name, None),
@@ -481,7 +481,7 @@ def in_place(leaf, value):
             if refused:
                 raise Cannot("an object that takes no attribute, or gives none away")
             try:
-                if hasattr(value, name) is present:  # ``del error.strerror`` leaves None behind
+                if hasattr(value, name) is present:  # None is left after ``del error.strerror``
                     raise Cannot("an attribute of a class written in C stays")
                 yield
             finally:
@@ -502,7 +502,7 @@ def in_place(leaf, value):
 
 
 def _holder(value, name):
-    """Who gives an object its attribute: itself or one of its classes."""
+    """The object that has the attribute: the value itself or one of its classes."""
     if name in getattr(value, "__dict__", ()) or isinstance(
         getattr(type(value), name, None), types.MemberDescriptorType
     ):
@@ -519,17 +519,17 @@ IN_PLACE = (
 )
 
 
-# -- several values -----------------------------------------------------------------------------------------------------
+# -- several values ----------------------------------------------------------------------------------------------------
 
 
 def shared(sources, scope):
-    """Scopes in which two of the addresses lead to one object."""
+    """Scopes in which two of the sources have the same object."""
     for first, second in itertools.permutations(sources, 2):
         yield changed(second, scope, resolve(first, scope))
 
 
 def parted(first, second, scope):
-    """A scope in which the two addresses of one object lead to two that are alike."""
+    """A scope in which two sources of one object have two similar objects."""
     value = resolve(second, scope)
     return changed(first, scope, quietly(value.detach) if isinstance(value, torch.Tensor) else copy.copy(value))
 
@@ -539,7 +539,7 @@ NUMBERS = (*SIZES, -1, -7, 1 << 40, 0.5, 1.5, -2.5, float("nan"))
 
 
 def other_sizes(sources, scope):
-    """Changes of the tensors and numbers at the addresses, one or two at a time: lists of (address, what, dim, number)."""
+    """Changes of one or two of the tensors and numbers: lists of (source, property, dim, number)."""
     ways = [way for source in sources for way in _ways(source, scope)]
     for count in (1, 2):
         for some in itertools.combinations(ways, count):
@@ -548,7 +548,7 @@ def other_sizes(sources, scope):
 
 
 def _ways(source, scope):
-    """What can be changed of it: a size (and the strides with it, or not), a stride, the offset; a number."""
+    """The changes that apply to a value: a size (with or without its strides), a stride, the offset; a number."""
     value = resolve(source, scope)
     if isinstance(value, torch.Tensor) and value.dim() and value.layout is torch.strided:
         dims = range(value.dim())
@@ -670,4 +670,4 @@ STATES = {
     },
     GuardKind.TRANSFORMS: {"": _functionalized},
 }
-"""Of each guard about the process: what it looks at (as its reason has it), and how that is changed."""
+"""The process state of each guard, as its reason names it, and a change of that state."""

@@ -1,4 +1,4 @@
-"""Values of sources, as the accessors of the guard tree find them."""
+"""Values of sources, as the accessors of the guard tree fetch them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def scope(values, names):
 
 
 def test_a_value_is_fetched_once():
-    """Guards on values below a common prefix read it once: a property that counts is evaluated one time."""
+    """Guards below a common prefix read its value once: a property is evaluated one time."""
 
     class Counted:
         reads = 0
@@ -33,7 +33,7 @@ def test_a_value_is_fetched_once():
 
 
 def test_a_builtin_that_a_global_hides_is_none():
-    """The name means another object now, so a guard on the builtin cannot hold."""
+    """A global with the builtin's name hides it, so the guard on the builtin cannot hold."""
     assert fetch(BuiltinSource("len"), scope({}, {})) is len
     assert fetch(GlobalSource("len"), scope({}, {"len": 3})) == 3
     with pytest.raises(NameError, match="a global now"):
@@ -41,7 +41,7 @@ def test_a_builtin_that_a_global_hides_is_none():
 
 
 def test_a_member_of_a_module_is_in_the_table_that_torch_searches():
-    """The tables before it are those that must lack the name; what is in the module's own dict is in none."""
+    """The result contains the tables that must not have the name; a member of the module's own dict needs no table."""
     module = torch.nn.BatchNorm1d(2)
     module.inner = torch.nn.Linear(2, 2)
     assert module_table(module, "weight") == ("_parameters",)

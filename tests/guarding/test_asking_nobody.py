@@ -1,4 +1,4 @@
-"""What the compiler reads of a tensor by itself is nothing that the tensor's class, or a function mode, is told."""
+"""Reads of a tensor by the compiler do not call ``__torch_function__`` of its class or of a mode."""
 
 import contextlib
 
@@ -18,7 +18,7 @@ def noted(function):
 
 
 class Listed(torch.Tensor):
-    """Notes each call, in Python that is not traced."""
+    """A tensor class that records each call, in Python that is not traced."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -27,7 +27,7 @@ class Listed(torch.Tensor):
 
 
 class Listing(TorchFunctionMode):
-    """The same as a mode."""
+    """A function mode that records each call."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         noted(func)
@@ -37,7 +37,7 @@ class Listing(TorchFunctionMode):
 @pytest.mark.parametrize("recorded", [False, True], ids=["silent", "recorded"])
 @pytest.mark.parametrize("mode", [contextlib.nullcontext, Listing], ids=["class", "mode"])
 def test_only_what_the_program_calls(mode, recorded):
-    """Sizes that differ: compiled, refused and explained, compiled with symbols, advised, found again; new flags too."""
+    """Only the operators of the program are recorded, also with recompiles for sizes, dtypes and ``requires_grad``."""
     nbcompile.reset()
     listening = Recorder("f").listening if recorded else contextlib.nullcontext
     compiled = nbcompile.compile(lambda x: (x + 1) * 2, backend="eager")

@@ -1,4 +1,4 @@
-"""Guards as they run: the C++ tree agrees with the slow meaning, and every single guard counts."""
+"""Guards at run time: the C++ tree agrees with the predicates in Python, and every guard has an effect."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def frame_of(v=None, w=None, names=None) -> Frame:
 
 
 def marks_of(tensor: torch.Tensor) -> TensorMarks:
-    """Dynamic and static marks of a tensor, as the guard expects them."""
+    """The dynamic and static marks of a tensor, as the guard expects them."""
     names = [f"_dynamo_{kind}_indices" for kind in ("dynamic", "weak_dynamic", "unbacked", "strict_unbacked", "static")]
     present = tuple((name, frozenset(getattr(tensor, name))) for name in names if hasattr(tensor, name))
     return TensorMarks(present, tuple(name for name in names if not hasattr(tensor, name)))
 
 
 def agree(check: FrameCheck, scope: Scope) -> bool:
-    """The verdict, after having asserted that C++, Python and the explanation agree on it."""
+    """The result of the check, after an assertion that C++, Python and the explanation agree."""
     fast, slow, failure = check.holds(scope), check.holds_slowly(scope), check.failure(scope, "0/0")
     assert fast == slow == (failure is None), (fast, slow, failure)
     assert in_c.agrees(check, scope, fast), "the instructions for fast_call.c say another thing"
@@ -80,7 +80,7 @@ class FarPoint(Point):
 
 
 class Touchy:
-    """An object that raises wherever it is looked at."""
+    """An object that raises an error for every access."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError("do not look")
@@ -120,7 +120,7 @@ LINEAR = torch.nn.Linear(2, 2)
 
 # kind, expected, the traced value, values for which it still holds, values for which it does not
 class Flattened:
-    """As a wrapper tensor says what stands beside the tensors in it."""
+    """A class that flattens like a wrapper tensor, with metadata besides its tensors."""
 
     def __init__(self, beside):
         self.beside = beside
@@ -130,7 +130,7 @@ class Flattened:
 
 
 class Asked:
-    """Says itself what it has."""
+    """A class that defines ``__getattribute__``."""
 
     def __getattribute__(self, name):
         return super().__getattribute__(name)
@@ -141,11 +141,11 @@ class Maker(type):
 
 
 class MadeByHand(metaclass=Maker):
-    """Has what its metaclass has."""
+    """A class whose metaclass has an attribute."""
 
 
 def with_own(value, name):
-    """The same with an attribute of its own."""
+    """A value with one more attribute."""
     setattr(value, name, 1)
     return value
 
@@ -259,7 +259,7 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
 
 @pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)
 def test_each_kind(kind, expected, traced, good, bad):
-    """The guard holds on the traced value and its like, fails on each other one; C++ and Python agree."""
+    """The guard holds for the traced value and similar ones, and fails for all others; C++ and Python agree."""
     check = build_check((Guard(V, kind, expected),), frame_of(traced))
     for value in (traced, *good):
         assert agree(check, frame_of(value).scope()), value
@@ -277,12 +277,12 @@ KINDS_THAT_READ_THE_VALUE = {
     K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.SET_MEMBERS, K.SET_ORDER, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,
     K.FUNCTION_MATCH,
 }  # fmt: skip
-"""The class of the value is part of what they promise; the store compares it before (fast/disk_cache/addresses.py)."""
+"""These guards include the class of the value, which the store compares before (fast/disk_cache/addresses.py)."""
 
 
 @pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)
 def test_each_kind_built_from_another_value(kind, expected, traced, good, bad):
-    """A tree that is built at another value, as from the store, promises the same, or is not built."""
+    """A tree that is built from another value, as by the store, has the same meaning, or is not built."""
     for other in good:
         check = build_check((Guard(V, kind, expected),), frame_of(other))
         of_class = [value for value in (traced, *good) if type(value) is type(other) or kind in PROMISES_NO_CLASS]
@@ -293,12 +293,12 @@ def test_each_kind_built_from_another_value(kind, expected, traced, good, bad):
     for other in bad:
         if kind in KINDS_THAT_READ_THE_VALUE and not has_promised_kind(other, traced):
             continue
-        with pytest.raises((GuardsDoNotHold, TypeError)):  # TypeError: torch makes no such guard of it
+        with pytest.raises((GuardsDoNotHold, TypeError)):  # TypeError: torch cannot build such a guard
             build_check((Guard(V, kind, expected),), frame_of(other))
 
 
 def has_promised_kind(value, traced):
-    """Whether two values are alike in what a guard reads from the value at hand."""
+    """True if two values are equal in the properties that a guard reads from the current value."""
     if type(value) is not type(traced):
         return False
     if isinstance(value, torch.Tensor):
@@ -309,7 +309,7 @@ def has_promised_kind(value, traced):
 
 
 def test_every_kind_is_tested():
-    """The cases above and the ambient ones below cover the whole enumeration."""
+    """The cases above and the ambient guards below cover all kinds."""
     ambient = {
         K.OBJECT_ALIASING, K.NO_OBJECT_ALIASING, K.NO_TENSOR_ALIASING, K.SHAPE_ENV, K.GLOBAL_STATE,
         K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS, K.TRANSFORMS,
@@ -356,7 +356,7 @@ SOURCES: list[tuple[Source, GuardKind]] = [
 
 
 def promise(source: Source, kind: GuardKind, scope: Scope) -> Guard:
-    """The guard of a kind that holds for what is at an address now."""
+    """A guard of a kind that holds for the current value of a source."""
     value = resolve(source, scope)
     if kind is K.TENSOR_MATCH:
         return Guard(source, kind, TensorFacts(tuple(value.shape), tuple(value.stride())))
@@ -364,7 +364,7 @@ def promise(source: Source, kind: GuardKind, scope: Scope) -> Guard:
 
 
 def changes():
-    """Every change of the nested value, one at a time: (what, do it to the value and the globals)."""
+    """Every change of the nested value, one at a time: a name, and a function that applies it."""
 
     def override(value, names):
         value["module"].forward = lambda x: x
@@ -404,7 +404,7 @@ def changes():
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_the_tree_means_what_resolve_means(data):
-    """Random sets of guards over nested values, random changes: C++ agrees with the slow meaning."""
+    """C++ agrees with the predicates in Python, for random sets of guards and random changes of nested values."""
     chosen = data.draw(st.lists(st.sampled_from(SOURCES), min_size=1, max_size=8, unique=True))
     what = data.draw(st.lists(st.sampled_from(sorted(changes())), min_size=1, max_size=3))
     value, names = nested(torch.ones(2, 3)), dict(NAMES)
@@ -416,13 +416,13 @@ def test_the_tree_means_what_resolve_means(data):
         try:
             changes()[change](value, names)
         except (KeyError, AttributeError, TypeError, IndexError):
-            continue  # an earlier change took away what this one would change
+            continue  # an earlier change removed the object
         agree(check, scope)
 
 
 @pytest.mark.parametrize("change", [change for change in changes() if change != "nothing"])
 def test_every_change_is_noticed(change):
-    """With guards on every address, each single change is refused."""
+    """The check refuses each single change if every source has a guard."""
     value, names = nested(torch.ones(2, 3)), dict(NAMES)
     frame = frame_of(value, names=names)
     scope = frame.scope()
@@ -433,7 +433,7 @@ def test_every_change_is_noticed(change):
 
 
 def test_a_patched_class_is_noticed():
-    """A method patched on the class, on a base, or newly defined in between, is another function."""
+    """A method that is patched on the class or a base, or newly defined in between, fails the guard."""
 
     class Base:
         def run(self):
@@ -461,7 +461,7 @@ def test_a_patched_class_is_noticed():
 
 
 def test_an_unchanged_dict_hides_no_change():
-    """A list inside a dict changes while the dict does not: it is noticed at the next check."""
+    """A change of a list inside an unchanged dict fails the next check."""
     value = {"a": [1], "b": 2}
     guards = (Guard(ItemSource(ItemSource(V, "a"), 0), K.EQUALS_MATCH, 1), Guard(ItemSource(V, "b"), K.EQUALS_MATCH, 2))
     check = build_check(guards, frame_of(value))
@@ -472,7 +472,7 @@ def test_an_unchanged_dict_hides_no_change():
 
 
 def everything(frame: Frame) -> tuple[Guard, ...]:
-    """One guard of every kind that fits one frame with ``v`` a nested value and ``w`` a tensor."""
+    """One guard of every kind that fits a frame with ``v`` as a nested value and ``w`` as a tensor."""
     scope = frame.scope()
     tensor = ItemSource(ItemSource(ItemSource(V, "list"), 1), 1)
     return (
@@ -498,14 +498,14 @@ def everything(frame: Frame) -> tuple[Guard, ...]:
 
 
 def promised(guard: Guard) -> tuple[object, ...]:
-    """A guard as a key; of a function it is the code that is promised."""
+    """A guard as a key; that of a function contains its code."""
     if guard.kind is K.FUNCTION_MATCH:
         return guard.source, guard.kind, id(getattr(guard.expected, "__code__", guard.expected))
     return guard.key()
 
 
 def negated(guard: Guard) -> Guard | None:
-    """The same guard with another expectation, which the traced values do not meet; None: not of this kind."""
+    """The same guard with an expectation that the traced values do not satisfy; None if its kind has none."""
     match guard.kind:
         case K.TYPE_MATCH:
             return replace(guard, expected=bytes)
@@ -541,7 +541,7 @@ def negated(guard: Guard) -> Guard | None:
 
 
 def test_negating_any_one_guard_makes_the_lookup_miss():
-    """Displayed is executed: whichever guard of the list is turned around, the check refuses, and names it."""
+    """A check with one negated guard refuses the call, and names that guard."""
     frame = frame_of(nested(torch.ones(2, 3)), torch.ones(2, 3), dict(NAMES))
     guards = everything(frame)
     assert agree(build_check(guards, frame), frame.scope())
@@ -557,7 +557,7 @@ def test_negating_any_one_guard_makes_the_lookup_miss():
 
 
 def test_the_list_is_what_runs():
-    """``check.guards`` has the very guards that were given, once each; describe lists each in the same order."""
+    """``check.guards`` has each given guard once; ``describe`` lists them in the same order."""
     frame = frame_of(nested(torch.ones(2, 3)), torch.ones(2, 3), dict(NAMES))
     guards = everything(frame)
     check = build_check((*guards, *guards), frame)
@@ -573,7 +573,7 @@ def test_the_list_is_what_runs():
 
 
 class TestProcessState:
-    """Guards about the process: each change is refused while it lasts, and forgotten after."""
+    """Guards on the process state: a check refuses a change while it lasts, and accepts the old state again."""
 
     @pytest.mark.parametrize(
         "inside",
@@ -627,9 +627,9 @@ class TestProcessState:
         check = build_check((Guard(None, K.SAVED_TENSORS_HOOKS),), frame)
         assert agree(check, frame.scope())
         with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
-            assert agree(check, frame.scope())  # called by autograd, whatever graph it is
+            assert agree(check, frame.scope())  # autograd calls these, for every graph
         same = torch.fx.symbolic_trace(lambda x: x.clone())
-        with torch.autograd.graph.saved_tensors_hooks(same, same):  # would be traced into the graph
+        with torch.autograd.graph.saved_tensors_hooks(same, same):  # these would be traced into the graph
             assert not agree(check, frame.scope())
             inside = build_check((Guard(None, K.SAVED_TENSORS_HOOKS),), frame)
             assert agree(inside, frame.scope())
@@ -638,13 +638,13 @@ class TestProcessState:
 
 
 def test_transforms():
-    """An entry is for the transforms that were active while it was traced, and for no others."""
+    """A cache entry is valid only with the transforms that were active while it was traced."""
     frame = frame_of()
     checks = [build_check((Guard(None, K.TRANSFORMS, ()),), frame)]
     seen = []
 
     def build(x):
-        # A check is built where its guards hold.
+        # A check can be built only where its guards hold.
         checks.append(build_check((Guard(None, K.TRANSFORMS, (("Functionalize", 1),)),), frame))
         return x
 
@@ -660,13 +660,13 @@ def test_transforms():
 
 
 def test_aliasing():
-    """Two addresses of one object, and tensors that must differ."""
+    """Guards that two sources have one object, and that they have different objects."""
     x = torch.ones(2)
     same = build_check((Guard(V, K.OBJECT_ALIASING, W),), frame_of(x, x))
     different = build_check((Guard(None, K.NO_TENSOR_ALIASING, (V, W)),), frame_of(x, torch.ones(2)))
     apart = build_check((Guard(None, K.NO_OBJECT_ALIASING, (V, W)),), frame_of([1], [1]))
     same_list = [1]
-    for _ in range(2):  # relational guards keep state between the two addresses: it must be cleared
+    for _ in range(2):  # relational guards have state between two sources, which must be cleared
         assert agree(apart, frame_of([1], [1]).scope())
         assert not agree(apart, frame_of(same_list, same_list).scope())
         assert agree(same, frame_of(x, x).scope())
@@ -710,13 +710,13 @@ def test_shape_relations():
 
 
 def test_a_guard_that_refuses_the_traced_values_is_an_error():
-    """A compiler mistake is told at once, not discovered as a function that always recompiles."""
+    """A guard that fails for the traced values is an error of the compiler, and is reported at once."""
     with pytest.raises(GuardsDoNotHold, match="v == 4"):
         build_check((Guard(V, K.EQUALS_MATCH, 4),), frame_of(3))
 
 
 def test_a_check_keeps_nothing_alive():
-    """Neither the traced values nor the classes and functions that guards recognise."""
+    """A check does not refer to the traced values, or to the classes and functions that its guards expect."""
 
     class Local:
         pass
@@ -756,7 +756,7 @@ def test_a_check_keeps_nothing_alive():
     ],
 )
 def test_places_of_a_dict_and_constants_have_instructions(source, value, other):
-    """The key or the value at a position, and what the program keeps itself: as the tree finds them."""
+    """The key or the value at a position of a dict, and a stored constant, are read as in the tree."""
     check = build_check((Guard(source, K.EQUALS_MATCH, "b"),), frame_of(value))
     assert in_c.written(check, frame_of(value).scope()) is not None
     assert agree(check, frame_of(value).scope())

@@ -1,4 +1,4 @@
-"""What a guard on the type of an object promises of the members of its class (``class_members.Members``)."""
+"""The guard on the members of an object's class (``class_members.Members``)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from nbcompile.guarding.class_members import Members
 
 
 class Base:
-    """Has one value."""
+    """A class with one value."""
 
     rate = 2
 
 
 class Account(Base):
-    """Has one method."""
+    """A class with one method."""
 
     def total(self) -> int:
         return self.rate
@@ -26,7 +26,7 @@ def seen(*names: str) -> Members:
 
 
 def test_a_member_of_another_kind_is_refused_until_it_is_gone() -> None:
-    """A property in the place of nothing, of a value or of a method; on the class or on its base."""
+    """A property that replaces a missing name, a value or a method fails the guard, on the class or on its base."""
     unchanged = seen("rate", "total", "own")
     assert unchanged(Account)
     for cls in (Account, Base):
@@ -41,7 +41,7 @@ def test_a_member_of_another_kind_is_refused_until_it_is_gone() -> None:
 
 
 def test_other_names_and_values_do_not_matter() -> None:
-    """A name that nobody looked up may come, and a value of the same kind is guarded where it is used."""
+    """An unused name may be added; another value of the same kind is guarded where it is used."""
     unchanged = seen("rate", "own")
     Account.more = property(lambda self: 1)  # type: ignore[attr-defined]
     Base.rate = 5
@@ -52,7 +52,7 @@ def test_other_names_and_values_do_not_matter() -> None:
 
 
 def test_functions_of_torch_have_names() -> None:
-    """What is traced by its name is another member once another function has its place; a user's function is not named."""
+    """A function of torch is identified by its name, because tracing uses that; a user's function is not."""
     assert kind_of_member(torch.nn.Linear, "forward") == "builtins.function torch.nn.modules.linear.Linear.forward"
     assert kind_of_member(Account, "total") == "builtins.function"
     assert kind_of_member(Account, "none") == ""

@@ -1,4 +1,4 @@
-"""Guards in words, and which of them fails."""
+"""Guards as sentences, and the guard that fails."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ X, K = LocalSource("x"), LocalSource("k")
 
 
 def test_names_are_those_of_the_program():
-    """Locals and globals without the dicts that they are read from."""
+    """Names of locals and globals do not contain the dicts from which they are read."""
     assert explain.shortened("L['x'].size()[0] == 3") == "x.size()[0] == 3"
     words = explain.words(Guard(AttrSource(GlobalSource("settings"), "k"), GuardKind.EQUALS_MATCH, 3))
     assert "settings.k" in words and "G[" not in words
 
 
 def test_the_guard_that_fails_is_named_with_both_values():
-    """The one that C++ stopped at; with all failures, each."""
+    """``failure`` names the guard at which C++ stopped; ``all_failures`` names every guard that fails."""
     check = build_check((Guard(X, GuardKind.EQUALS_MATCH, 1), Guard(K, GuardKind.EQUALS_MATCH, 2)), frame(x=1, k=2))
     assert explain.failure(check, frame(x=1, k=2).scope(), "0/0") is None
     failed = explain.failure(check, frame(x=1, k=5).scope(), "0/0")
@@ -47,7 +47,7 @@ def test_the_guard_that_fails_is_named_with_both_values():
 
 
 def test_a_tensor_is_named_though_c_knows_no_guards():
-    """Its message has the name of the tensor, which leads to the guard."""
+    """The message of C++ contains the name of the tensor, which identifies the guard."""
     called = frame(x=torch.ones(2), k=0)
     check = build_check(guards_of(called), called)
     failed = explain.failure(check, frame(x=torch.ones(3), k=0).scope(), "0/0")
@@ -55,7 +55,7 @@ def test_a_tensor_is_named_though_c_knows_no_guards():
 
 
 def guards_of(called):
-    """The guards of tracing a function of a tensor."""
+    """The guards of a traced function of a tensor."""
 
     def g(x, k):
         return x + 1
@@ -67,7 +67,7 @@ def guards_of(called):
 
 @pytest.mark.parametrize(("keys", "said"), [((1,), "len("), ((1, 3), "[1] == 2")])
 def test_the_first_key_that_differs_is_named(keys, said):
-    """Or the number of keys."""
+    """The reason names the first key that differs, or the number of keys."""
     check = build_check((Guard(X, GuardKind.DICT_KEYS, (1, 2)),), frame(x={1: 0, 2: 0}, k=0))
     failed = explain.failure(check, frame(x=dict.fromkeys(keys, 0), k=0).scope(), "0/0")
     assert said in failed.reason

@@ -1,4 +1,4 @@
-"""Guard filters of the user: what they are given, and what they drop."""
+"""The user's guard filters: the entries that they receive, and the guards that they drop."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Net(torch.nn.Module):
         self.linear = torch.nn.Linear(2, 2)
 
     def forward(self, x):
-        """Read it."""
+        """The output of a layer, times the attribute."""
         return self.linear(x) * self.factor
 
 
 def entries_of(function, *arguments):
-    """What a filter that keeps everything is given."""
+    """The entries that a filter receives."""
     seen = []
 
     def keep_all(entries):
@@ -35,7 +35,7 @@ def entries_of(function, *arguments):
 
 
 def test_an_entry_describes_the_guarded_value():
-    """Its name, its value, and whether it is a global variable."""
+    """An entry has the name and the value, and says whether the value is a global variable."""
     found = {entry.name: entry for entry in entries_of(lambda x: x * SCALE, torch.ones(2)) if entry.name}
     (name,) = [name for name in found if "SCALE" in name]
     assert (found[name].value, found[name].has_value, found[name].is_global) == (SCALE, True, True)
@@ -43,7 +43,7 @@ def test_an_entry_describes_the_guarded_value():
 
 
 def test_an_entry_knows_the_module_that_a_value_belongs_to():
-    """``self.factor`` is of a class of the user, the weight of one of torch's: the innermost module decides."""
+    """The innermost module decides: ``self.factor`` belongs to a user's class, the weight to one of torch's."""
     entries = entries_of(Net(), torch.ones(1, 2))
     owners = {entry.name: entry.orig_guard.source for entry in entries}
     factor = next(owner for name, owner in owners.items() if "factor" in name)
@@ -54,7 +54,7 @@ def test_an_entry_knows_the_module_that_a_value_belongs_to():
 
 
 def test_a_guard_that_is_dropped_is_not_checked():
-    """The value at compile time stays; with the guard, a change compiles again."""
+    """The result uses the value at compile time; with the guard, a change causes a recompile."""
     for is_kept, expected in ((True, 5.0), (False, 3.0)):
         nbcompile.reset()
         net = Net()

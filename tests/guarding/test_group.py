@@ -8,5 +8,5 @@ from tests.support.protocols import missing_members
 
 
 def test_cached_groups_have_all_that_the_tree_asks_for():
-    """Each attribute and method of the protocol is one of the groups that the fast lane makes."""
+    """A module group has each attribute and method of the protocol."""
     assert missing_members(GuardGroup, guard_groups.ModuleGroup) == []

@@ -1,4 +1,4 @@
-"""Trees of guards over the values that they read."""
+"""Expression trees of guards, and the values that they read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def trees_of(readings, value, *guards):
 
 
 def test_a_guard_that_a_tree_expresses_reads_the_value():
-    """The page gets the number itself, and can say what another one would do."""
+    """The page receives the number, so it can evaluate the guard for another one."""
     readings = GuardExpressions()
     tree = trees_of(readings, 3, Guard(X, K.EQUALS_MATCH, 3))[K.EQUALS_MATCH]
     assert readings.take(frame(3).scope())["L['x']"] == 3
@@ -35,7 +35,7 @@ def test_a_guard_that_a_tree_expresses_reads_the_value():
 
 
 def test_a_guard_without_a_tree_is_one_value():
-    """Whether the predicate holds is the value; equal guards of two entries read one, different ones two."""
+    """The value is the result of the predicate; equal guards of two entries share one value."""
     readings = GuardExpressions()
     for _ in range(2):
         trees_of(readings, {1, 2}, Guard(X, K.SET_MEMBERS, frozenset({1, 2})))

@@ -1,4 +1,4 @@
-"""Every kind of guard that torch builds: by which of ours, of which program; or why there is none."""
+"""Every kind of torch's guards: our kind and a program that needs it, or the reason why we have none."""
 
 import enum
 import types
@@ -23,7 +23,7 @@ class Color(enum.Enum):
 
 
 class Number(int):
-    """A constant of a class of its own."""
+    """A constant of a user's class."""
 
 
 class Point:
@@ -102,7 +102,7 @@ PROGRAMS = {
     "TORCH_FUNCTION_STATE": (plain, (ONES,), K.TORCH_FUNCTION_MODE_STACK),
     "TUPLE_ITERATOR_LEN": (lambda x, i: x + sum(i), (ONES, iter((1, 2))), K.TUPLE_ITERATOR_LEN),
     "TYPE_MATCH": (lambda x, p: x + p.x, (ONES, Point()), K.TYPE_MATCH),
-    # Kinds of leaves that torch has no builder for.
+    # Kinds of leaf guards that torch has no builder for.
     "NO_TENSOR_ALIASING": (lambda x, y: x + y, (ONES, torch.ones(2)), K.NO_TENSOR_ALIASING),
     "NO_OBJECT_ALIASING": (two_lists, (ONES, [], [1]), K.NO_OBJECT_ALIASING),
     "DIMENSION_DYNAMIC_MARKING_GUARD": (plain, (ONES,), K.DIMENSION_MARKING),
@@ -110,7 +110,7 @@ PROGRAMS = {
     "answers of abstract classes": (lambda x, v: x + isinstance(v, Hashable), (ONES, Point()), K.SUBCLASSES),
     "float nan": (lambda x, k: x * k, (ONES, float("nan")), K.NAN_MATCH),
 }  # fmt: skip
-"""By torch's name: a program, its arguments, and our kind."""
+"""A program, its arguments and our kind, by torch's name."""
 
 ABSENT = {
     "COUNT_ITERATOR_MATCH": "next() of an argument that is itertools.count breaks the graph; what it gives is guarded",
@@ -128,7 +128,7 @@ ABSENT = {
 
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_program_needs_it(kind):
-    """The program's entry has a guard of our kind."""
+    """The cache entry of the program has a guard of our kind."""
     function, arguments, ours = PROGRAMS[kind]
     nbcompile.reset()
     nbcompile.compile(function, backend="eager")(*arguments)
@@ -137,14 +137,14 @@ def test_a_program_needs_it(kind):
 
 
 def test_each_of_torchs_is_there():
-    """The two tables together name all of torch's builders, and all of our kinds."""
+    """The two tables contain all of torch's builders and all of our kinds."""
     builders = {name for name in vars(GuardBuilder) if name.isupper()}
     assert builders - set(PROGRAMS) == set(ABSENT) & builders
     assert {ours for _, _, ours in PROGRAMS.values()} == set(K)
 
 
 def test_a_comparison_of_streams_breaks_the_graph():
-    """So which stream is current needs no guard: Python compares them in each call."""
+    """Python compares the streams at each call, so the current stream needs no guard."""
     stream = torch.Stream(device="cpu")
     explained = nbcompile.explain(lambda x, other: x + 1 if stream == other else x - 1)(ONES, stream)
     assert torch.equal(explained.result, ONES + 1)

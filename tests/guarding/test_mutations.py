@@ -1,8 +1,8 @@
-"""Each guard, violated: the look-up misses, and the printed reason names a guard that does not hold.
+"""Each guard, broken: the check fails, and its reason names a guard that does not hold.
 
-The programs of tests/peer are compiled; each time guards were built, what each is
-about is changed, one after the other, and put back (mutating.py says how). What
-cannot be changed by itself is counted with the reason.
+The programs of tests/peer are compiled. Whenever guards are built, the value of each
+guard is changed, one after the other, and restored (see mutating.py). A value that
+cannot be changed alone is counted with the reason.
 """
 
 import collections
@@ -28,7 +28,7 @@ from tests.peer.program import programs
 
 
 class Mutations:
-    """Stands in for ``build_check``; counts, and collects what went wrong."""
+    """A replacement for ``build_check`` that breaks each guard and collects the failures."""
 
     def __init__(self, build):
         self.build = build
@@ -39,7 +39,7 @@ class Mutations:
         self.unbroken = []
         self.encodings, self.frame = {}, None
         self.refused_by = collections.Counter()
-        """Changes that each encoding refused, by kind."""
+        """The number of changes that each encoding refused, by kind."""
         self.said_in_c = self.checks = 0
 
     def __call__(self, guards, frame, *makers):
@@ -62,7 +62,7 @@ class Mutations:
         return check
 
     def violate(self, check, scope, number, each):
-        """Break one guard; raise Cannot where that is not possible."""
+        """Break one guard, or raise Cannot if that is not possible."""
         kind = each.guard.kind
         if kind in mutating.STATES:
             for name, enter in mutating.STATES[kind].items():
@@ -85,7 +85,7 @@ class Mutations:
                 self.refuses(check, now, number)
 
     def one_of(self, check, number, scopes, otherwise):
-        """Of several ways take the first that leaves all the other guards as they are."""
+        """Use the first change that breaks no other guard."""
         for each in scopes:
             with contextlib.suppress(Cannot), each as now:
                 if [check.prepared.index(one) for one in check.failing(now)] == [number]:
@@ -94,7 +94,7 @@ class Mutations:
         raise Cannot(otherwise)
 
     def break_conditions(self, check, scope, number, each):
-        """Each condition on sizes by itself: all the others hold, and so do all other guards."""
+        """Each condition on sizes alone: all other conditions hold, and so do all other guards."""
         conditions = each.guard.expected
         left = set(conditions.expressions)
         together = {}
@@ -108,7 +108,7 @@ class Mutations:
                         left -= set(broken)
                         self.refuses(check, now, number, shortened(broken[0]))
                 together.update(dict.fromkeys(broken, changes))
-        for text in left:  # what others imply
+        for text in left:  # conditions that others imply
             if text in together:
                 with mutating.resized(together[text], scope) as now:
                     self.refuses(check, now, number)
@@ -117,14 +117,14 @@ class Mutations:
                 self.not_tried[GuardKind.SHAPE_ENV, "no sizes were found that break it"] += 1
 
     def is_true(self, text, scope):
-        """Whether one condition holds."""
+        """True if one condition holds."""
         try:
             return bool(eval(text, shape_names(scope), {"L": scope.locals}))
         except (LookupError, ArithmeticError, AttributeError):
             return False
 
     def refuses(self, check, now, number, named=""):
-        """The look-up misses, and says why."""
+        """The check fails, with a reason."""
         each = check.prepared[number]
         if each.guard.kind is GuardKind.OBJECT_ALIASING and each not in check.failing(now):
             self.not_tried[each.guard.kind, "both addresses go through one object, and change together"] += 1
@@ -155,18 +155,18 @@ class Mutations:
 
 
 def same_thing(first, second, scope):
-    """Whether two guards look at one thing: at the same address, one below the other, or at one object by two ways."""
+    """True if two guards concern the same object: one source is part of the other, or both have one object."""
     below, ways = addresses(first), addresses(second)
     return bool(below & ways or {reached(each, scope) for each in below} & {reached(each, scope) for each in ways})
 
 
 def compared_in_python(value):
-    """Whether ``==`` runs Python, which may read what was changed: a version of torch is parsed to be compared."""
+    """True if ``==`` runs Python code, which may read the changed value: versions of torch are parsed for it."""
     return isinstance(type(value).__eq__, types.FunctionType)
 
 
 def addresses(guard):
-    """What a guard looks at, and all that leads there."""
+    """The sources of a guard, with all their bases."""
     mentioned = getattr(guard.expected, "sources", guard.expected)  # of relations
     found, left = set(), [guard.source, *(mentioned if isinstance(mentioned, tuple) else [mentioned])]
     while left:
@@ -178,7 +178,7 @@ def addresses(guard):
 
 
 def reached(source, scope):
-    """The object at an address, by identity; the address where it leads nowhere."""
+    """The identity of the object at a source, or the source itself if it has no value."""
     try:
         return id(mutating.quietly(resolve, source, scope))
     except Exception:  # noqa: BLE001 - what was changed lies on the way
@@ -205,7 +205,7 @@ UNBREAKABLE = {
     "it is so already": "torch functions were switched off while it was traced",
     "a wrapper says nothing beside its tensors, or always the same": "TwoTensor has no metadata",
 }
-"""Why a promise cannot be broken by itself, as ``mutating.Cannot`` says it: and what stands for it."""
+"""Reasons why a guard cannot be broken alone, as ``mutating.Cannot`` has them, with an explanation."""
 
 
 def run(program):
@@ -227,7 +227,7 @@ SAMPLE = 6
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_guard_can_be_violated(family, monkeypatch):
-    """A sample of each family of programs; ``make sweep`` takes all."""
+    """A random sample of each family of programs; ``make sweep`` runs all of them."""
     mutate(random.Random(family).sample(members := of_family(family), min(SAMPLE, len(members))), monkeypatch)
 
 
@@ -247,7 +247,7 @@ QUESTIONS = ("is_leaf", "retains_grad", "is_shared()", "_is_view()")
     "make", [torch.Tensor.requires_grad_, lambda x: x.requires_grad_() * 1], ids=["leaf", "computed"]
 )
 def test_properties_of_tensors(question, make, monkeypatch):
-    """A tensor that differs in nothing but the property is refused, in C too."""
+    """A tensor that differs only in the property is refused, in C, too."""
     mutations = Mutations(stages.guarding.build_check)
     monkeypatch.setattr(stages.guarding, "build_check", mutations)
     nbcompile.compile(eval(f"lambda x: (x.detach() + 1, x.{question})"), backend="eager")(make(torch.ones(2)))

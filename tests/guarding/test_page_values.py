@@ -1,4 +1,4 @@
-"""Names and readers of the values that a page has of a call."""
+"""The names and readers of the values that a page has of a call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.guarding.page_values import ObjectNames, PageValues
 
 
 class Net:
-    """A class of which there are two objects."""
+    """A class with several objects."""
 
 
 def scope(**values: object) -> Scope:
@@ -18,14 +18,14 @@ def scope(**values: object) -> Scope:
 
 
 def test_expected_objects_have_names_and_others_are_others():
-    """The second of a class gets a number; an object that no guard expects is "another" one."""
+    """The second object of a class gets a number; an object that no guard expects is "another" one."""
     names, one, two, third = ObjectNames(), Net(), Net(), Net()
     assert [names.give(one), names.give(two), names.give(one)] == ["Net object", "Net object #2", "Net object"]
     assert [names.of(two), names.of(third)] == ["Net object #2", "another Net object"]
 
 
 def test_a_name_does_not_pass_to_an_object_at_the_same_address():
-    """The name belongs to an object that was freed; whatever is at its address now is another one."""
+    """The name belongs to a freed object: a new object at the same address is another one."""
     names, one = ObjectNames(), Net()
     names.give(one)
     names._known[id(two := Net())] = names._known.pop(id(one))
@@ -33,7 +33,7 @@ def test_a_name_does_not_pass_to_an_object_at_the_same_address():
 
 
 def test_a_value_that_cannot_be_read_is_left_out():
-    """The guards on it do not hold, and a missing value says just that."""
+    """A missing value means that the guards on it do not hold."""
     values = PageValues()
     assert values.of(LocalSource("x"), "len({})", len) == "len(L['x'])"
     assert values.take(scope(x=[1, 2])) == {"len(L['x'])": 2}

@@ -1,4 +1,4 @@
-"""A prepared guard keeps no object alive and installs itself once."""
+"""A prepared guard does not keep an object alive, and is installed once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Model:
 
 
 def test_a_guard_does_not_keep_what_it_expects():
-    """The expected object is freed with its last reference elsewhere, the callback runs, and the guard has no value."""
+    """The expected object is freed with its last other reference: the callback runs, and the guard has no value."""
     model, freed = Model(), []
     prepared = leaf(Guard(X, GuardKind.ID_MATCH, model), "x", model)
     prepared.guard.expected.on_death(lambda: freed.append(True))
@@ -31,7 +31,7 @@ def test_a_guard_does_not_keep_what_it_expects():
 
 
 def test_what_takes_no_weak_reference_is_kept():
-    """An int cannot be referenced weakly: it is kept, so that no other object gets its address."""
+    """An int has no weak references: the guard refers to it, so no other object can get its address."""
     expected, freed = ExpectedObject(10**30), []
     expected.on_death(lambda: freed.append(True))
     gc.collect()
@@ -39,14 +39,14 @@ def test_what_takes_no_weak_reference_is_kept():
 
 
 def test_a_guard_without_its_installer_cannot_be_installed_again():
-    """The installer refers to traced values, and is replaced once it has run."""
+    """The installer refers to traced values, and is replaced after it has run."""
     prepared = leaf(Guard(X, GuardKind.NONE_MATCH, None), "x", None).installed()
     with pytest.raises(AssertionError, match="installed once"):
         prepared.install(object())
 
 
 def test_a_source_that_cannot_be_resolved_makes_a_guard_fail():
-    """As in the tree in C++: an error while the value is fetched is no error of the user's call."""
+    """An error while the value is fetched makes the guard fail, as in the C++ tree, and is not raised."""
     prepared = leaf(Guard(X, GuardKind.NONE_MATCH, None), "x", None)
     assert evaluate_leaf(prepared, lambda source: None)
     assert not evaluate_leaf(prepared, lambda source: {}[source])

@@ -1,4 +1,4 @@
-"""The reasons of refusals are torch's, word for word (compared with a real torch.compile in this process)."""
+"""Reasons of recompiles have the same text as those of torch.compile, which runs in this process."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def tensor(source, value):
 
 
 def reasons_of_torch(function, first, second) -> str:
-    """The reason of the one recompilation, without its source line comment, ids as dots."""
+    """The reason of the only recompile, without the comment on its source line, with ids as dots."""
     lines: list[str] = []
 
     class Listener(logging.Handler):
@@ -163,7 +163,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_reason(name):
-    """For one change between two calls, torch's reason and ours are the same text."""
+    """torch and nbcompile report the same reason for one change between two calls."""
     function, first, second, guards = CASES[name]
     expected = reasons_of_torch(function, first, second)
     code = function.__code__
@@ -182,7 +182,7 @@ def test_reason(name):
 
 
 def test_reason_of_a_redefined_global_function():
-    """The notebook case: a helper is defined again; the code object is another one."""
+    """A global function that is defined again, as in a notebook, has another code object."""
     kept = helper
 
     def redefined():
@@ -202,7 +202,7 @@ def test_reason_of_a_redefined_global_function():
 
 
 def test_reason_of_a_changed_default():
-    """``defaulted.__defaults__[0] == 1``."""
+    """The reason is ``defaulted.__defaults__[0] == 1``, as in torch."""
 
     def change():
         defaulted.__defaults__ = (2,)
@@ -222,7 +222,7 @@ def test_reason_of_a_changed_default():
 
 
 def test_reason_of_a_closure():
-    """A free variable of the frame is a local by name; one of another function is reached through its cell."""
+    """The reason of another free variable contains its cell; another closure of the same type passes a type guard."""
     inner = make_closure(1)
     frame = Frame(plain.__code__, {"x": inner}, globals(), vars(builtins))
     check = build_check((Guard(CellSource(X, "n", 0), K.EQUALS_MATCH, 1),), frame)

@@ -1,4 +1,4 @@
-"""Tests of nbcompile/guarding/relations.py: what a condition expects of one subject."""
+"""Tests of nbcompile/guarding/relations.py: the expected value of one subject in a condition."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ SPLIT = {
 
 @pytest.mark.parametrize("condition", SPLIT)
 def test_a_condition_on_one_subject_is_split(condition):
-    """The number may stand on either side, or on both."""
+    """The number may be on either side, or on both sides."""
     found = relation(condition, {})
     assert (found.subject, found.expected) == SPLIT[condition]
     assert found.value({"n": 4}) == eval(found.subject, {"L": {"n": 4}})
@@ -29,7 +29,7 @@ def test_a_condition_on_one_subject_is_split(condition):
     "condition", ["L['a'] == L['b']", "2 < L['n'] <= 9", "L['d'][<class 'int'>] == 2", "f(L['n'])", "1 == 1", "a in b"]
 )
 def test_other_conditions_are_not_split(condition):
-    """Two subjects, none, half-open ranges, and what is no Python."""
+    """Conditions with two subjects or none, half-open ranges, and invalid Python are not split."""
     assert relation(condition, {}) is None
 
 
@@ -40,7 +40,7 @@ def loop(x, n):
 
 
 def test_a_miss_on_a_number_says_expected_and_actual():
-    """A number that became a symbol and then a constant again: the entry expects 3, and got 4; its line is the loop."""
+    """The reason has the expected and the actual number, and the line of the loop, for a constant number."""
     nbcompile.reset()
     compiled = watch(loop)
     for n in (2, 3, 4):
@@ -52,7 +52,7 @@ def test_a_miss_on_a_number_says_expected_and_actual():
 
 
 def test_a_miss_on_a_size_says_expected_and_actual():
-    """A remainder, and a bound of a size."""
+    """The reason has the remainder of the size, with the expected and the actual value."""
     nbcompile.reset()
     compiled = watch(lambda x: x.sin() if x.size(0) % 3 == 0 else x.cos())
     for size in (3, 4, 6):

@@ -1,4 +1,4 @@
-"""Whenever an entry accepts a call, its result is eager's; and what is kept does not grow."""
+"""Calls that a cache entry accepts have eager mode's results, and memory use does not grow."""
 
 import gc
 import warnings
@@ -71,7 +71,7 @@ def outcome(function, arguments):
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.lists(calls(), min_size=2, max_size=6), strategies.sampled_from((None, True, False)))
 def test_what_an_entry_accepts_it_computes_as_eager_does(function, many, dynamic):
-    """Random calls, one after the other: each result is eager's, whichever entry took it."""
+    """Random calls one after the other have eager mode's results, whichever cache entry runs."""
     nbcompile.reset()
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
     with warnings.catch_warnings():
@@ -87,7 +87,7 @@ def test_what_an_entry_accepts_it_computes_as_eager_does(function, many, dynamic
 
 
 def test_alternating_shapes_do_not_leak():
-    """1,000 calls with alternating shapes leave as many objects as 100 did."""
+    """1,000 calls with alternating shapes leave as many objects as 100 calls."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda x: x * x.shape[0], backend="eager")
     given_ = [torch.ones(size) for size in (3, 4, 1, 5)]
@@ -103,7 +103,7 @@ def test_alternating_shapes_do_not_leak():
 
 
 def test_a_hundred_redefinitions_leave_one_entry():
-    """A cell that runs again and again: the code of earlier runs is gone, with its entries."""
+    """A notebook cell that runs many times leaves one cache entry: the code of earlier runs is freed."""
     nbcompile.reset()
     scope = {"torch": torch, "nbcompile": nbcompile}
     cell = (
@@ -119,7 +119,7 @@ def test_a_hundred_redefinitions_leave_one_entry():
 
 
 def test_a_helper_that_is_defined_again_recompiles_with_a_reason():
-    """A notebook's cell with a helper runs again: one recompilation, whose reason names the helper."""
+    """A helper that a notebook cell defines again causes one recompile, whose reason names the helper."""
     nbcompile.reset()
     scope = {"torch": torch}
     exec("def f(x):\n    return helper(x) + 1\ndef helper(x):\n    return x * 2\n", scope)

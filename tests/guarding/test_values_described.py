@@ -1,4 +1,4 @@
-"""What is told of the user's objects never runs their code: a repr may fail, hang, or be endless."""
+"""Descriptions of the user's objects run no code of the user: a ``repr`` may fail, hang or be endless."""
 
 import enum
 
@@ -26,19 +26,19 @@ class Colour(enum.Enum):
      (2.5, "2.5"), ("it's", '"it\'s"'), (float("nan"), "nan"), (2**100, str(2**100)), (torch.float32, "torch.float32")],
 )  # fmt: skip
 def test_values_are_told_without_the_users_code(value, told):
-    """A class stands for its object, also inside of containers."""
+    """An object is described by its class, also inside containers."""
     assert describe_value(value) == told
 
 
 def test_what_is_told_is_short():
-    """However large the value."""
+    """The description is short, whatever the size of the value."""
     assert len(describe_value(list(range(10**6)))) <= 120
     assert len(describe_value("x" * 10**8)) <= 120
     assert len(describe_value(10**400)) <= 120
 
 
 def test_a_recompilation_for_another_object_is_told():
-    """The record names the class; views of it are drawn."""
+    """The record and its views name the class of the object."""
     kept = Bad()
 
     def choose(x, which):

@@ -1,4 +1,4 @@
-"""Functions that an exception leaves; in a module of their own, as pytest rewrites assertions in its tests."""
+"""Functions that an exception leaves, in a separate module, because pytest rewrites assertions in tests."""
 
 NOTED = []
 

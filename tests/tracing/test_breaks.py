@@ -1,4 +1,4 @@
-"""What a report of a break advises is something that the user can do."""
+"""Hints of graph breaks, which users can follow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def breaks_of(function, *arguments):
 
 
 def test_a_call_in_torchs_own_code_is_not_to_be_removed():
-    """The optimizer's own graph_break(): the hint names the user's line; a call of the user's own is to be removed."""
+    """The hint for torch's own ``graph_break()`` names the user's line; the user's own call can be removed."""
     net = torch.nn.Linear(4, 2)
     optimizer = torch.optim.Adam(net.parameters())
 
@@ -41,7 +41,7 @@ def test_a_call_in_torchs_own_code_is_not_to_be_removed():
 
 
 def test_a_backward_pass_is_not_said_to_be_impossible():
-    """torch can trace it; what helps here is to leave it outside."""
+    """The hint is to call ``backward`` outside the compiled function, because torch can trace it."""
 
     def learn(w):
         (w * 2).sum().backward()
@@ -52,7 +52,7 @@ def test_a_backward_pass_is_not_said_to_be_impossible():
 
 
 def test_a_print_is_to_be_moved():
-    """Nobody writes a polyfill for it; another function of Python's keeps the general advice."""
+    """``print`` has its own hint instead of a polyfill; other builtins have the general one."""
 
     def shown(x):
         print(x.sin())

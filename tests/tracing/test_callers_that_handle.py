@@ -1,12 +1,12 @@
-"""A frame whose caller is handling an exception: it is the context of what the frame raises, and can be asked for.
+"""A frame whose caller handles an exception: that is the context of new exceptions, and can be read.
 
     except ValueError:
         f(x)          in f: sys.exception() is the ValueError, a bare ``raise`` raises it again
 
-Siblings, all of which are programs here: ``__context__`` of what is raised and caught (by C, in a generator, in a
-group, by ``with`` blocks, twice), a bare ``raise``, ``raise ... from``, ``sys.exc_info()``, ``sys.exception()``,
+The programs are: ``__context__`` of exceptions that are raised and caught (by C, in a generator, in a group, by
+``with`` blocks, twice), a bare ``raise``, ``raise ... from``, ``sys.exc_info()``, ``sys.exception()``,
 ``traceback.format_exc()``, ``contextlib``, resume functions of the frame and of its callees, code that Python runs at a
-break. Each is called with and without an exception, and with two classes of them.
+break. Each is called with and without a handled exception, and with exceptions of two classes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.support.processes import python
 
 
 def chain(error):
-    """An exception with all that it refers to, as text."""
+    """An exception as text, with all exceptions to which it refers."""
     links = error and (chain(error.__cause__), chain(error.__context__), error.__suppress_context__)
     return links and (repr(error), *links)
 
@@ -217,7 +217,7 @@ def described(value):
 
 
 def called(function, error):
-    """What a call returns or raises while an exception is being handled, and what became of that."""
+    """The result or the error of a call while an exception is handled, and that exception afterwards."""
     x = torch.ones(3)
     try:
         if error is not None:
@@ -237,7 +237,7 @@ def called(function, error):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_what_the_caller_handles(program, order):
-    """The answers are eager's, whether the caller handles an exception or none, one class of them or another."""
+    """The results are eager mode's, whether the caller handles no exception or one of several classes."""
     compiled = nbcompile.compile(program, backend="eager")
     for name in order.split():
         assert called(compiled, HANDLED[name]) == called(program, HANDLED[name]), name
@@ -245,7 +245,7 @@ def test_what_the_caller_handles(program, order):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_nobody_asks():
-    """An exception that is only caught needs no guard on what the caller handles: there is one graph."""
+    """An exception that is only caught needs no guard on the caller's exception: there is one graph."""
     graphs = []
 
     def counting(graph, _inputs):
@@ -260,7 +260,7 @@ def test_nobody_asks():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_what_the_caller_handles_is_freed():
-    """No entry keeps the exception that was being handled while it was compiled."""
+    """No cache entry refers to the exception that was handled during its compilation."""
 
     class Own(Exception):
         pass
@@ -290,6 +290,6 @@ for program in PROGRAMS[::4]:
 
 
 def test_a_second_process_asks_too(tmp_path):
-    """What a store gives back asks what its own caller handles."""
+    """Code that is loaded from the store reads the exception of its own caller."""
     for _ in range(2):
         python(IN_TWO_PROCESSES, NBCOMPILE_CACHE_DIR=tmp_path, NBCOMPILE_WARM_START="1")

@@ -1,4 +1,4 @@
-"""What Python raises of its own in a traced program: the same class, in the same words."""
+"""Errors that Python raises in a traced program: their class and text are the same."""
 
 import collections
 from typing import NamedTuple
@@ -12,14 +12,14 @@ X = torch.ones(3)
 
 
 class Point(NamedTuple):
-    """Two numbers."""
+    """A named tuple of two numbers."""
 
     x: int
     y: int
 
 
 class Listed(list):
-    """A list with a name of its own."""
+    """A subclass of list."""
 
 
 def no_longer_there(x):
@@ -91,7 +91,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name):
-    """An exception that the program handles has eager's class and text."""
+    """An exception that the program handles has eager mode's class and text."""
     nbcompile.reset()
     mistake = MISTAKES[name]
 

@@ -1,4 +1,4 @@
-"""Exceptions by which the tracer reports what a traced program does."""
+"""Exceptions with which the tracer reports the behaviour of a traced program."""
 
 import pytest
 import torch
@@ -10,12 +10,12 @@ from tests.support.graphs import Graphs
 
 
 def test_what_cannot_be_hashed_is_the_programs_own_error():
-    """A list as a key or a member raises TypeError in the program, with Python's words, and can be caught there."""
+    """A list as a key raises a TypeError with Python's text in the program, which can catch it."""
     check("{[1]: 2}", "{1: 2}[[1]]", "[1] in {1}", "{(1, [2])}")
 
 
 def test_an_error_of_a_comptime_function_is_raised_as_it_is():
-    """It is the function's own exception, by class and words, and no graph break."""
+    """The function's own exception is raised, not a graph break."""
 
     def f(x):
         comptime(lambda ctx: int("no number"))
@@ -26,7 +26,7 @@ def test_an_error_of_a_comptime_function_is_raised_as_it_is():
 
 
 def test_a_trace_starts_over_and_breaks_earlier():
-    """A tensor of the graph asks for a gradient after the fact: the graph ends before it, with eager's results."""
+    """A tensor of the graph that requires grad later breaks the graph earlier, with eager mode's results."""
 
     def f(x):
         y = x.sin()

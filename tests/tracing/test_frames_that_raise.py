@@ -1,4 +1,4 @@
-"""Frames that an exception leaves: what ran before it is compiled where torch compiles it."""
+"""Frames that an exception leaves: the code before it is compiled where torch compiles it."""
 
 import traceback
 
@@ -16,7 +16,7 @@ PROGRAMS = (
 
 
 def graphs_and_error(compile_, function):
-    """The operators of each graph, and what was raised where, in two calls."""
+    """The operators of each graph, and the errors with their lines, for two calls."""
     graphs, errors = [], []
 
     def counting(graph, inputs):
@@ -34,7 +34,7 @@ def graphs_and_error(compile_, function):
 
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_graphs(function):
-    """Torch's graphs: up to a failed assertion or an attribute that a tensor lacks, else none; eager's errors."""
+    """The graphs are torch's, and the errors are eager mode's."""
     torch._dynamo.reset()
     graphs, errors = graphs_and_error(nbcompile.compile, function)
     assert graphs == graphs_and_error(torch.compile, function)[0]
@@ -42,7 +42,7 @@ def test_graphs(function):
 
 
 def test_missing_attribute_in_a_callee():
-    """The caller's graph ends before the call, and the callee is a frame of its own."""
+    """The caller's graph ends before the call, and the callee is a separate frame."""
 
     def under(z):
         w = z * 2
@@ -59,7 +59,7 @@ def test_missing_attribute_in_a_callee():
 
 
 def test_effects_happen_once():
-    """A side effect before the missing attribute happens once in each call, as in eager."""
+    """A side effect before the missing attribute happens once in each call, as in eager mode."""
     graphs, _ = graphs_and_error(nbcompile.compile, raising.effect_before)
     assert graphs
     assert raising.NOTED == [0, 1]
@@ -67,7 +67,7 @@ def test_effects_happen_once():
 
 
 def test_what_is_caught_is_traced():
-    """An attribute that a tensor lacks, or an assertion, ends no graph where the frame itself catches it."""
+    """A missing attribute of a tensor or a failed assertion breaks no graph if the frame catches the error."""
 
     explained = nbcompile.explain(raising.caught, backend="eager")(torch.ones(3))
     assert explained.graph_count == 1

@@ -1,9 +1,9 @@
-"""Whatever a program's result depends on, a change of it is seen by the next call.
+"""Each change of a value on which a program depends has an effect on the next call.
 
     call, change X, call again: the second result is eager's
 
-One scenario for each kind of Python state that code can read. Whether the change
-makes a recompilation is not asked here (tests/peer does): only that no answer is old.
+There is one scenario for each kind of Python state that code can read. These tests
+check that no result is old; those of tests/peer check the number of recompiles.
 
 In torch: test/dynamo/test_guard_manager.py and test_recompiles.py. Read next:
 tests/tracing/test_random_programs.py
@@ -44,13 +44,13 @@ def scenario(function: Scenario) -> Scenario:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_no_answer_is_old(name: str) -> None:
-    """Compiled, called, changed, called again: as in eager."""
+    """A program that is called, changed and called again gives eager mode's results."""
     found = disagreement(SCENARIOS[name])
     assert not found, found
 
 
 def module_of(source: str, name: str = "nbcompile_scenario") -> types.ModuleType:
-    """A module of its own with these globals."""
+    """A new module with these globals."""
     module = types.ModuleType(name)
     exec(compile(source, f"<{name}>", "exec"), module.__dict__)
     return module
@@ -58,11 +58,11 @@ def module_of(source: str, name: str = "nbcompile_scenario") -> types.ModuleType
 
 x = ones(3)
 
-# -- attributes whose values nobody looks at ---------------------------------------------------------
+# -- attributes whose values are not read ------------------------------------------------------------
 
 
 def plain_function() -> None:
-    """Has attributes of its own."""
+    """A function with attributes."""
 
 
 class Slotted:
@@ -100,7 +100,7 @@ def read_or_except(x: torch.Tensor, holder: Any) -> object:
 @pytest.mark.parametrize("read", [read_or_default, read_or_except])
 @pytest.mark.parametrize("kind", HOLDERS)
 def test_an_attribute_that_comes_or_goes(kind: str, read: Any) -> None:
-    """Whether it is there decides, though nothing looks at its value."""
+    """The existence of the attribute changes the result, although its value is not read."""
     for first in (True, False):
 
         def changed(compiled: Compiler, first: bool = first) -> Iterator[object]:
@@ -156,7 +156,7 @@ REPLACED: dict[str, tuple[Any, Any, str, Any]] = {
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", REPLACED)
 def test_a_member_of_a_library_is_replaced(name: str, backend: str) -> None:
-    """``unittest.mock.patch`` between calls is seen, and so is its end; also by what is past the frame hook."""
+    """``unittest.mock.patch`` between calls has an effect, and so has its end, also on the fast call path."""
     function, owner, attribute, other = REPLACED[name]
 
     def scenario(compiled: Compiler) -> Iterator[object]:
@@ -629,7 +629,7 @@ def wrapped_by_functools_wraps(compiled: Compiler) -> Iterator[object]:
 
 @scenario
 def lru_cached_callee(compiled: Compiler) -> Iterator[object]:
-    # Its body is traced, as torch does: a function that is no function of its arguments would not keep its old answers.
+    # Its body is traced, as in torch: a function that depends on more than its arguments has no old results.
     @functools.lru_cache
     def table(n, k):
         return n * k
@@ -1708,14 +1708,14 @@ def deterministic_and_precision(compiled: Compiler) -> Iterator[object]:
 
 @scenario
 def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
-    """A function for each, so that a change is seen by its own guard (or, of "collects", by a call after a break)."""
+    """A function for each setting, whose guard (or, for "collects", a call after a break) detects the change."""
     asked: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
         "recursion": (sys.getrecursionlimit, sys.setrecursionlimit, sys.getrecursionlimit() + 77),
         "digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits, 5000),
         "switches": (sys.getswitchinterval, sys.setswitchinterval, 0.25),
         "collects": (gc.isenabled, lambda on: gc.enable() if on else gc.disable(), not gc.isenabled()),
         "thresholds": (gc.get_threshold, lambda three: gc.set_threshold(*three), (701, 11, 12)),
-        # From "high", for GLOBAL_STATE tells only "highest" from the others.
+        # The change begins at "high", because GLOBAL_STATE only distinguishes "highest" from the others.
         "precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
     }
     torch.set_float32_matmul_precision("high")

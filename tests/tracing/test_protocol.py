@@ -9,10 +9,10 @@ from tests.support.protocols import missing_members
 
 
 def test_the_interpreter_has_all_that_values_ask_for():
-    """Each attribute and method of the protocol is one of the interpreter's."""
+    """The interpreter has each attribute and method of the protocol."""
     assert missing_members(Tracer, Interpreter) == []
 
 
 def test_the_reconstruction_has_all_that_recipes_ask_for():
-    """Each attribute and method of the protocol is one of the reconstruction's."""
+    """The reconstruction has each attribute and method of the protocol."""
     assert missing_members(Reconstructor, Reconstruction) == []

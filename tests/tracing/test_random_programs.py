@@ -1,4 +1,4 @@
-"""Random small Python functions, called again and again while their world changes: always as in eager.
+"""Random small Python functions, called again and again with changed state: always as in eager mode.
 
     def f(x, n, items, table, thing, flag):
         for i in range(n):
@@ -8,9 +8,9 @@
         ...
         return x, n, items, ...
 
-A program is text that is drawn choice by choice, so that a failing one shrinks.
-Compared are the results with their identities, the arguments afterwards, globals,
-objects, and exceptions by type and text. The long sweep: ``-m slow``.
+A program is a text that is drawn choice by choice, so that a failing one shrinks.
+The tests compare the results with their identities, the arguments afterwards, globals,
+objects, and exceptions by class and text. The long sweep: ``-m slow``.
 
 In torch: nothing. Read next: tests/support/oracle.py
 """
@@ -374,7 +374,7 @@ RETURN = "return x, y, z, n, i, j, items, other, table, named, thing, mate, out,
 
 
 class Author:
-    """Writes a function, asking ``draw`` at every choice."""
+    """A generator of functions that calls ``draw`` for every choice."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -515,7 +515,7 @@ class Author:
         return self.pick(*choices)()  # type: ignore[no-any-return]
 
     def of_the_library(self, t: str, a_list: str, table: str, thing: str) -> list[Any]:
-        """Classes, containers and functions that come with Python, exceptions of a class of its own, iterators."""
+        """Classes, containers, functions of the library, the program's exceptions, and iterators."""
         return [
             lambda: [f"row = Row({self.number(0)})", f"row.tags.append({self.value()})", f"out.append(row == Row({self.number(0)}))", "out.append(row.tags)"],
             lambda: [f"out.append(Key(1) in {{Key({self.number(0)}): 2}})"], lambda: [f"out.append(Key({self.number(0)}) < Key({self.number(0)}))"],
@@ -656,7 +656,7 @@ class Author:
         ]  # fmt: skip
 
     def local_body(self, body: list[str], pad: str, shared: str) -> list[str]:
-        # A function of its own: one variable is the outer one's, the rest it gets as it is now.
+        # A nested function: one variable is nonlocal, the others are bound at its definition.
         kept = [f"{pad}    nonlocal {shared}"]
         change = {"i": "i += 1", "y": f"y = {self.tensor(1)}", "other": "other = [*other, 1]", "j": "j = i + 1"}[shared]
         return [*kept, f"{pad}    {change}", f"{pad}    return {shared}"]
@@ -680,20 +680,20 @@ _numbers = itertools.count()
 
 
 def load(source: str) -> dict[str, Any]:
-    """The program's module, whose source tracebacks can show."""
+    """The module of a program, whose source tracebacks can show."""
     name = f"<random program {next(_numbers)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    module = sys.modules["random_program"] = types.ModuleType("random_program")  # data classes look their module up
+    module = sys.modules["random_program"] = types.ModuleType("random_program")  # data classes look up their module
     exec(compile(source, name, "exec"), module.__dict__)
     return module.__dict__
 
 
 class OperatorFails(Exception):
-    """Nothing is comparable from here on."""
+    """The error after which results cannot be compared."""
 
 
 def calls(source: str, compiled: Compiler) -> Iterator[object]:
-    """Call, change something, call again."""
+    """Call a program, change some state, and call it again."""
     try:
         yield from _calls(source, compiled)
     except OperatorFails:
@@ -709,7 +709,7 @@ def _calls(source: str, compiled: Compiler) -> Iterator[object]:
     def call(*arguments: Any) -> object:
         result = tried(f, *arguments)
         if isinstance(result, tuple) and isinstance(result[0], type) and issubclass(result[0], RuntimeError):
-            # An operator fails: found while tracing, with torch's own class of error and before any side effect.
+            # An operator fails: tracing raises torch's own class of error, before any side effect.
             raise OperatorFails
         world = {name: scope[name] for name in ("G", "SEEN")}
         return [result, list(arguments), world, scope["net"].calls, scope["net"].seen, thing_class.step]
@@ -738,7 +738,7 @@ COMMON: dict[str, Any] = {
 
 def check(source: str, **options: Any) -> None:
     note(source)
-    # An assertion of a tensor is an operator of the graph, as in torch, and its failure another class of exception.
+    # An assertion on a tensor is an operator of the graph, as in torch, with another class of exception.
     with nbcompile.config.patch(rewrite_assert_with_torch_assert=False):
         found = disagreement(lambda compiled: calls(source, compiled), **options)
     assert not found, found + "\n\n" + source[source.index("def f(") :]
@@ -747,7 +747,7 @@ def check(source: str, **options: Any) -> None:
 @settings(max_examples=60, derandomize=True, **COMMON)
 @given(programs())
 def test_random_programs(source: str) -> None:
-    """Graphs run as they were captured: every difference from eager would be the front end's."""
+    """Random programs that run their captured graphs give eager mode's results."""
     check(source)
 
 
@@ -755,12 +755,12 @@ def test_random_programs(source: str) -> None:
 @settings(max_examples=400, **COMMON)
 @given(programs())
 def test_many_random_programs(source: str) -> None:
-    """The long sweep, with new programs every time: some two minutes of them."""
+    """The long sweep of about two minutes, with new programs every time."""
     check(source)
 
 
 @settings(max_examples=40, derandomize=True, **COMMON)
 @given(programs())
 def test_random_programs_through_the_default_backend(source: str) -> None:
-    """Our own kernels in place of the captured graphs."""
+    """Random programs that run generated kernels give eager mode's results."""
     check(source, backend="inductor", digits=4)

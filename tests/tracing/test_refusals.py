@@ -1,4 +1,4 @@
-"""What Python refuses raises Python's own exception inside a compiled function, which may catch it, in one graph."""
+"""Errors of Python are raised inside a compiled function, which may catch them, in one graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import nbcompile
 
 
 class Plain:
-    """Has no special methods."""
+    """A class without special methods."""
 
 
 def _delete(owner, key):
@@ -29,13 +29,13 @@ def _unpack(value):
 
 
 class Slotted:
-    """Has room for one attribute."""
+    """A class with one slot."""
 
     __slots__ = ("kept",)
 
 
 class Fixed:
-    """Has one attribute of its class, and room for none."""
+    """A class with a class attribute and no slots."""
 
     __slots__ = ()
     limit = 3
@@ -128,7 +128,7 @@ REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_python_refuses(name: str) -> None:
-    """Type and text of the exception are Python's, and what was computed around it is one graph."""
+    """The class and the text of the exception are Python's, and the function is one graph."""
     refused = REFUSED[name]
 
     def f(x):

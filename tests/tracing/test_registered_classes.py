@@ -1,8 +1,8 @@
-"""Classes that are registered with abstract ones between two calls: what was answered before is asked again.
+"""Classes that are registered with abstract classes between two calls change the answer.
 
     isinstance(x, A)    no; A.register(type(x)); the next call: yes
 
-Siblings, all of which are programs here: ``issubclass``, tuples and unions of classes, objects that the frame creates,
+The programs are: ``issubclass``, tuples and unions of classes, objects that the frame creates,
 tensors, numbers and lists, patterns of ``match``, ``functools.singledispatch``, subclasses of an abstract class that
 has the registration, ``collections.abc`` and ``numbers``, resume functions, a registration by the frame itself.
 """
@@ -24,7 +24,7 @@ from tests.support.processes import python
 
 
 def world():
-    """Classes, programs with their arguments, and what is registered; everything is new, as nothing is taken back."""
+    """New classes, programs with their arguments, and registrations, which cannot be undone."""
 
     class Base(abc.ABC):  # noqa: B024
         pass
@@ -115,7 +115,7 @@ def results(function, arguments, change):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("name", world())
 def test_a_registration_between_two_calls(name):
-    """The next call has eager's answer."""
+    """The next call gives eager mode's answer."""
     program, arguments, change = world()[name]
     expected = results(program, arguments, change)
     program, arguments, change = world()[name]
@@ -124,7 +124,7 @@ def test_a_registration_between_two_calls(name):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_registration_that_changes_no_answer():
-    """Nothing is compiled again."""
+    """Such a registration causes no recompile."""
     graphs = []
 
     def counting(graph, _inputs):
@@ -141,7 +141,7 @@ def test_a_registration_that_changes_no_answer():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_classes_are_freed():
-    """The guard keeps neither the abstract class nor the other one."""
+    """The guard refers to neither class."""
     program, arguments, _ = world()["instance"]
     references = [weakref.ref(type(arguments[0]))]
     compiled = nbcompile.compile(program, backend="eager")
@@ -164,7 +164,7 @@ print(calls()); Base.register(Plain); print(calls())
 
 
 def test_a_store_asks_again(tmp_path):
-    """What another process loads is refused after a registration, too."""
+    """Code that another process loads is refused after a registration, too."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         assert python(IN_ANOTHER_PROCESS, **where).split("\n")[:2] == ["[0.0, 0.0, 0.0]", "[2.0, 2.0, 2.0]"]

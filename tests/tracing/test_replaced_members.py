@@ -1,4 +1,4 @@
-"""Methods, properties and builtins that somebody replaces between two calls (``unittest.mock.patch``): as in eager.
+"""Methods, properties and builtins that are replaced between two calls (``unittest.mock.patch``): as in eager mode.
 
 torch.Tensor.sin = f    x.sin() calls f, also in code that was compiled before
 builtins.len = f        so does len(...)
@@ -83,7 +83,7 @@ OF_TENSORS: dict[str, Replacement] = {
 
 
 class Net(nn.Module):
-    """A module of a user's."""
+    """A user's module."""
 
     def forward(self, value: torch.Tensor) -> torch.Tensor:
         return value * 2
@@ -94,7 +94,7 @@ class Net(nn.Module):
 
 
 class Plain:
-    """An object with an attribute of its own, ``own``, and one of the class, ``k``."""
+    """An object with an attribute ``own``, and a class attribute ``k``."""
 
     k = 2
 
@@ -106,7 +106,7 @@ class Plain:
 
 
 class Derived(Plain):
-    """Inherits everything."""
+    """A subclass that defines nothing."""
 
 
 LINEAR, SEQUENCE, NET, PLAIN, DERIVED = (
@@ -162,7 +162,7 @@ OF_PYTHON: dict[str, Replacement] = {
 @pytest.mark.parametrize("when", ["later", "first"])
 @pytest.mark.parametrize("name", [*OF_TENSORS, *OF_MODULES, *OF_PYTHON])
 def test_a_member_is_replaced_and_put_back(name: str, when: str) -> None:
-    """Compiled before or after, a call sees what is there now; also by what is past the frame hook."""
+    """A call uses the current member, compiled before or after the change, also on the fast call path."""
     if name not in LEAVES_A_SLOT:
         replace_and_put_back(name, when)
         return
@@ -174,18 +174,18 @@ def test_a_member_is_replaced_and_put_back(name: str, when: str) -> None:
 
 
 def test_tensors_of_tensors_can_be_made() -> None:
-    """No test before left torch.Tensor with a slot of sequences: ``LEAVES_A_SLOT``."""
+    """No earlier test left a sequence slot on torch.Tensor: ``LEAVES_A_SLOT``."""
     assert torch.equal(torch.tensor([torch.tensor(1.0)]), torch.ones(1))
 
 
 LEAVES_A_SLOT = ("x[0]",)
-"""What CPython does not put back: a class whose ``__getitem__`` was replaced once stays a sequence, although the method
-is deleted, and ``torch.tensor([torch.tensor(1.0)])`` asks its elements for a length. So it has a process of its own.
+"""Changes that CPython does not undo: a class whose ``__getitem__`` was replaced once remains a sequence, and
+``torch.tensor([torch.tensor(1.0)])`` then reads the length of its elements. So such a test runs in another process.
 """
 
 
 def replace_and_put_back(name: str, when: str) -> None:
-    """Compare a function's calls before, while and after a member is replaced with those of eager mode."""
+    """Compare a function's calls before, during and after the replacement of a member with eager mode."""
     function, owner, attribute, other = (OF_TENSORS | OF_MODULES | OF_PYTHON)[name]
 
     def scenario(compiled: Compiler) -> Iterator[object]:
@@ -203,7 +203,7 @@ def replace_and_put_back(name: str, when: str) -> None:
 
 
 def test_the_entry_is_used_again_when_the_member_is_put_back() -> None:
-    """Nothing is compiled while a method is replaced, and the entry from before holds again afterwards."""
+    """A replaced method compiles nothing, and the old cache entry is valid again afterwards."""
     graphs = Graphs()
     g = nbcompile.compile(lambda x: x.sin() + 1, backend=graphs)
     for _ in range(3):
@@ -215,7 +215,7 @@ def test_the_entry_is_used_again_when_the_member_is_put_back() -> None:
 
 
 def test_a_warning_names_the_replaced_member_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first call that is not compiled for this reason warns; later ones do not."""
+    """The first call that is not compiled for this reason warns, and later ones do not."""
     monkeypatch.setattr(hook, "_replaced_members", set())
     g = nbcompile.compile(lambda x: x.sin() + 1, backend="eager")
     with mock.patch.object(torch.Tensor, "sin", torch.Tensor.cos):
@@ -228,7 +228,7 @@ def test_a_warning_names_the_replaced_member_once(monkeypatch: pytest.MonkeyPatc
 
 
 def test_new_names_and_texts_do_not_recompile() -> None:
-    """What a notebook adds to torch.Tensor (a method of a new name, ``__repr__``) leaves every entry as it is."""
+    """A new method of torch.Tensor, or a new ``__repr__``, invalidates no cache entry."""
     graphs = Graphs()
     g = nbcompile.compile(lambda x: x.sin() + 1, backend=graphs)
     for name in ("added", "added_too", "__repr__"):
@@ -240,7 +240,7 @@ def test_new_names_and_texts_do_not_recompile() -> None:
 
 
 def test_what_pickle_and_copy_leave_behind_is_no_replaced_member() -> None:
-    """``torch.save`` and ``copy.deepcopy`` make Python write ``__slotnames__`` into torch.Tensor."""
+    """``torch.save`` and ``copy.deepcopy`` store ``__slotnames__`` on torch.Tensor, which does not count."""
     torch.save(torch.ones(2), io.BytesIO())
     copy.deepcopy(torch.nn.Parameter(torch.ones(2)))
     copyreg._slotnames(torch.nn.Parameter)
@@ -249,7 +249,7 @@ def test_what_pickle_and_copy_leave_behind_is_no_replaced_member() -> None:
 
 
 def test_replaced_during_a_call() -> None:
-    """A member that the compiled function itself replaces is seen by what follows, and by the next call."""
+    """A member that the compiled function itself replaces is used by later code, and by the next call."""
 
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         before = x.sin()
@@ -267,7 +267,7 @@ def test_replaced_during_a_call() -> None:
 
 
 def test_stored_on_the_class_by_a_statement() -> None:
-    """``torch.Tensor.sin = f`` within a compiled function: as in eager."""
+    """``torch.Tensor.sin = f`` within a compiled function has the effect of eager mode."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         torch.Tensor.sin = torch.Tensor.cos  # type: ignore[method-assign]
@@ -287,7 +287,7 @@ def test_stored_on_the_class_by_a_statement() -> None:
 
 
 def test_a_replaced_builtin_may_say_that_it_equals_the_old_one() -> None:
-    """Proxies, as libraries for tracing of programs make them, equal what they wrap, and are other objects."""
+    """A proxy may equal the object that it wraps, but it is another object."""
 
     class Proxy:
         def __init__(self, wrapped: object) -> None:
@@ -312,7 +312,7 @@ def test_a_replaced_builtin_may_say_that_it_equals_the_old_one() -> None:
 
 
 def test_what_counts_as_replaced() -> None:
-    """The name of the first member that is not torch's; names of others and texts do not count."""
+    """The result is the first member that is not torch's; new names and ``__repr__`` do not count."""
     assert members.replaced_member() is None
     with mock.patch.object(torch.Tensor, "sin", torch.Tensor.cos):
         assert members.replaced_member() == "torch.Tensor.sin"

@@ -1,4 +1,4 @@
-"""Odd programs behave as in eager: odd functions, odd values, odd moments for an exception.
+"""Unusual programs give eager mode's results: unusual functions, values and exceptions.
 
 In torch: test/dynamo/test_misc.py and test_exceptions.py. Read next:
 tests/tracing/test_random_programs.py
@@ -39,7 +39,7 @@ def scenario(function: Scenario) -> Scenario:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_odd_programs(name: str) -> None:
-    """Compiled, each of them does what it does in eager."""
+    """Each compiled program gives eager mode's results."""
     if name == "integer_shifts_and_bits" and torch.__version__ < "2.13":
         pytest.skip("older ShapeEnvs fail at shifts of symbolic numbers; the function then runs uncompiled")
     found = disagreement(SCENARIOS[name])
@@ -47,7 +47,7 @@ def test_odd_programs(name: str) -> None:
 
 
 def defined(source: str, name: str = "f", **names: Any) -> Any:
-    """A function made by exec: no source file."""
+    """A function created by ``exec``, without a source file."""
     scope: dict[str, Any] = {"torch": torch, "graph_break": graph_break, "nn": nn, **names}
     exec(source, scope)
     return scope[name]
@@ -138,7 +138,7 @@ def integer_shifts_and_bits(compiled: Compiler) -> Iterator[object]:
         yield tried(g, x, a, b)
 
 
-# -- what is returned ------------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------------
 
 
 @scenario
@@ -701,7 +701,7 @@ def eval_exec_locals_globals(compiled: Compiler) -> Iterator[object]:
         yield tried(compiled(defined(source)), x)
 
 
-# -- breaks in odd places -------------------------------------------------------------------------------------
+# -- graph breaks in unusual positions ------------------------------------------------------------------------
 
 
 BREAKS = {
@@ -766,7 +766,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_breaks_in_odd_places(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wherever the graph ends, the rest of the function does what eager does; called twice."""
+    """The rest of the function gives eager mode's results, wherever the graph breaks, in several calls."""
 
     def calls(compiled: Compiler) -> Iterator[object]:
         g = compiled(defined(BREAKS[name]))
@@ -803,7 +803,7 @@ def a_grad_mode_that_is_set_when_it_is_made(compiled: Compiler) -> Iterator[obje
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_new_tensor_is_new(backend: str) -> None:
-    """An operator that gives its argument's values unchanged still gives a tensor of its own."""
+    """An operator that does not change its argument's values still returns a new tensor."""
 
     def f(x):
         z = x * 2
@@ -835,7 +835,7 @@ def test_a_new_tensor_is_new(backend: str) -> None:
 
 
 def test_truth_values_beside_symbolic_numbers() -> None:
-    """True is 1 where the other number is symbolic, too."""
+    """True equals 1, also if the other number is symbolic."""
 
     def calls(compiled: Compiler) -> Iterator[object]:
         g = compiled(
@@ -858,11 +858,11 @@ def test_truth_values_beside_symbolic_numbers() -> None:
         assert not found, found
 
 
-# -- what must not stay behind ----------------------------------------------------------------------------------
+# -- cleanup ----------------------------------------------------------------------------------------------------
 
 
 def test_an_interrupt_while_compiling_leaves_nothing_installed() -> None:
-    """KeyboardInterrupt and errors from a backend reach the user; afterwards eager and compiled code work."""
+    """A KeyboardInterrupt and errors of a backend reach the user; eager and compiled code work afterwards."""
     nbcompile.reset()
     for error in (KeyboardInterrupt, SystemExit, MemoryError, ValueError):
 
@@ -879,7 +879,7 @@ def test_an_interrupt_while_compiling_leaves_nothing_installed() -> None:
 
 
 def test_an_error_of_the_graph_at_run_time_leaves_nothing_installed() -> None:
-    """What compiled code raises while it runs leaves the hook as it was."""
+    """An error of compiled code at run time leaves the frame hook unchanged."""
 
     def backend(module: Any, inputs: Any) -> Any:
         def run(*arguments: Any) -> Any:
@@ -893,7 +893,7 @@ def test_an_error_of_the_graph_at_run_time_leaves_nothing_installed() -> None:
 
 
 def test_threads_compile_at_once() -> None:
-    """Functions compiled by several threads at the same time all give eager's results."""
+    """Functions that several threads compile at the same time give eager mode's results."""
     nbcompile.reset()
     shared = nbcompile.compile(lambda x, k: (x * k).sum() + k, backend="eager")
     wrong: list[object] = []
@@ -912,7 +912,7 @@ def test_threads_compile_at_once() -> None:
 
 
 def test_a_deep_stack_is_an_error_not_a_crash() -> None:
-    """Compiling near the end of Python's stack raises RecursionError, as eager would, or runs."""
+    """Compilation near Python's recursion limit raises a RecursionError, as eager mode would, or succeeds."""
     compiled = nbcompile.compile(lambda x: x + 1, backend="eager")
 
     def deep(n: int) -> object:
@@ -924,7 +924,7 @@ def test_a_deep_stack_is_an_error_not_a_crash() -> None:
 
 
 def test_descriptions_tell_identity_apart() -> None:
-    """The oracle's texts differ where only the identities differ."""
+    """Descriptions of the oracle differ if only the identities differ."""
     assert described([x, x]) != described([x, x.clone()])
     assert described([[], []]) != described([[]] * 2)
 
@@ -934,9 +934,9 @@ def countdown(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def test_a_recursion_too_deep_to_trace_is_named() -> None:
-    """Where following calls uses up Python's stack the frame runs uncompiled, with a reason; fullgraph raises it."""
+    """The frame runs uncompiled, with a reason, if inlined calls exceed the stack; ``fullgraph`` raises an error."""
     compiled = nbcompile.compile(countdown, backend="eager")
-    for depth in (300, 20, 301):  # the second time the number is a symbol: its comparisons ask for the stack, too
+    for depth in (300, 20, 301):  # the second number is a symbol, whose comparisons need stack, too
         assert torch.equal(compiled(x, depth), x + depth)
     told = nbcompile.explain(countdown)(x, 300).record
     assert [each.title for frame in told.frames for each in frame.breaks] == ["Calls nested too deeply"]
@@ -946,7 +946,7 @@ def test_a_recursion_too_deep_to_trace_is_named() -> None:
 
 
 def gone_again(compiled: Compiler) -> Iterator[object]:
-    """What the program makes and deletes again: it may have been there, or not."""
+    """Globals, attributes and cells that the program creates and deletes."""
     holder, scope = types.SimpleNamespace(), {"torch": torch, "x": x}
     exec("def f(x):\n global late\n late = x + 1\n y = late * 2\n del late\n return y", scope)
 
@@ -984,7 +984,7 @@ def gone_again(compiled: Compiler) -> Iterator[object]:
 
 
 def iterators_over_lists_that_grew(compiled: Compiler) -> Iterator[object]:
-    """A list grows, an iterator over it is moved, and both outlive the graph; one that was exhausted stays so."""
+    """A list grows, its iterator advances, and both are used after the break; an exhausted iterator stays exhausted."""
 
     def moved(x: torch.Tensor, items: list[int]) -> object:
         x = x + 1
@@ -1013,7 +1013,7 @@ def iterators_over_lists_that_grew(compiled: Compiler) -> Iterator[object]:
 
 
 def what_an_exception_carries(compiled: Compiler) -> Iterator[object]:
-    """A caught exception has a traceback, and its key is the object that was looked up, a symbol too."""
+    """A caught exception has a traceback, and the key of a KeyError is the looked-up object, also a symbol."""
 
     class Block:
         def __init__(self) -> None:
@@ -1053,12 +1053,12 @@ def what_an_exception_carries(compiled: Compiler) -> Iterator[object]:
 
 @pytest.mark.parametrize("program", [gone_again, iterators_over_lists_that_grew, what_an_exception_carries])
 def test_what_random_programs_found(program: Callable[[Compiler], Iterator[object]]) -> None:
-    """Found by generated programs, and kept: always as in eager."""
+    """Programs that random tests found give eager mode's results."""
     assert not disagreement(program)
 
 
 def test_counting_from_a_bool() -> None:
-    """itertools.count(True) begins with 1, as in C."""
+    """``itertools.count(True)`` begins with 1, as in C."""
 
     def f(x: torch.Tensor) -> object:
         return x + 1, [repr(each) for each in itertools.islice(itertools.count(True), 2)]
@@ -1067,7 +1067,7 @@ def test_counting_from_a_bool() -> None:
 
 
 def test_levels_of_torch_func_are_left():
-    """A trace that is given up inside of vmap, grad, jvp and functionalize leaves no level behind, in any order."""
+    """A failed trace inside vmap, grad, jvp and functionalize leaves no level behind, in any order."""
     layers = torch._C._functorch
     enter = {
         "vmap": lambda: layers._vmap_increment_nesting(3, "error"),
@@ -1087,7 +1087,7 @@ def test_levels_of_torch_func_are_left():
 
 
 def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
-    """What torch refuses inside nested vmap, jvp and grad is raised; once it is collected the thread dispatches as before."""
+    """torch's error inside nested transforms is raised, and leaves the dispatch state of the thread unchanged."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.func.vmap(torch.func.hessian(lambda row: (row**3).reshape(5).sum()))(x)
@@ -1105,7 +1105,7 @@ def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
 
 
 def test_a_hessian_of_each_row():
-    """Nested vmap, jvp and grad in one function give eager's values."""
+    """Nested vmap, jvp and grad in one function give eager mode's values."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.func.vmap(torch.func.hessian(lambda row: (row**3).sum()))(x)

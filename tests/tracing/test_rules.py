@@ -1,4 +1,4 @@
-"""Which functions are traced through, and which are trusted not to change."""
+"""The functions that are traced, and the modules that are assumed not to change."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from nbcompile.tracing.polyfills import builtins as polyfilled
     inspect,
 ])  # fmt: skip
 def test_python_that_is_made_of_operators_is_traced_through(module):
-    """Torch's own as well as the library's, and our polyfills."""
+    """Such modules are those of torch, those of the standard library, and polyfills."""
     assert rules.skip_reason(inspect.getsourcefile(module)) is None
 
 
 @pytest.mark.parametrize("module", [torch.serialization, torch.optim.lr_scheduler, rules, abc, re])
 def test_other_python_breaks_the_graph(module):
-    """Torch's that is not made of operators, the compiler's, and a few modules of the library."""
+    """Other modules of torch, the compiler, and some modules of the library break the graph."""
     assert rules.skip_reason(inspect.getsourcefile(module))
 
 
 def test_frozen_modules_are_the_files_that_they_come_from():
-    """The interpreter carries some of the library's modules, under other names."""
+    """The interpreter contains some modules of the library under other names."""
     assert rules.skip_reason("<frozen abc>") == "the standard library"
     assert rules.skip_reason("<frozen _collections_abc>") is None
 
 
 def test_the_compilers_of_torch_are_never_traced():
-    """Not even where everything else is."""
+    """The compilers of torch are skipped even with ``dont_skip_tracing``."""
     folder = rules.COMPILERS_OF_TORCH[0]
     with config.patch(dont_skip_tracing=True):
         rules.skip_reason.cache_clear()

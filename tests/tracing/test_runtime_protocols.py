@@ -1,9 +1,9 @@
-"""Protocols that isinstance accepts: a member that appears or goes between two calls changes the answer.
+"""Protocols that ``isinstance`` accepts: a new or deleted member changes the answer of the next call.
 
     isinstance(o, P)    no; type(o).go = go; the next call: yes
 
-No registry changes, and no token of ``abc``. Siblings, all of which are programs here: members of the class, of a base,
-of the instance and in slots, ``None`` instead of a method, data, properties, ``__getattr__``, modules, tensors,
+Neither a registry nor the token of ``abc`` changes. The programs are: members of the class, of a base, of the
+instance and in slots, ``None`` instead of a method, data, properties, ``__getattr__``, modules, tensors,
 functions, tuples of classes, ``issubclass``, patterns of ``match``, objects that the frame creates, resume functions.
 """
 
@@ -19,7 +19,7 @@ from tests.support.processes import python
 
 
 def world():
-    """Programs with their arguments and changes; all classes are new, as ABCMeta remembers answers."""
+    """Programs with their arguments and changes; all classes are new, because ABCMeta caches answers."""
 
     @runtime_checkable
     class Goes(Protocol):
@@ -135,7 +135,7 @@ def results(function, arguments, changes):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("name", world())
 def test_members_that_change_between_two_calls(name):
-    """Each call has eager's answer."""
+    """Each call gives eager mode's answer."""
     program, arguments, changes = world()[name]
     expected = results(program, arguments, changes)
     program, arguments, changes = world()[name]
@@ -144,7 +144,7 @@ def test_members_that_change_between_two_calls(name):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_what_other_members_change():
-    """Nothing is compiled again."""
+    """A change of other members causes no recompile."""
     graphs = []
 
     def counting(graph, _inputs):
@@ -162,7 +162,7 @@ def test_what_other_members_change():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_property_runs_once():
-    """The protocol asks for it, and nothing else does."""
+    """Only the protocol reads the property, once in each call."""
     asked = []
 
     @runtime_checkable
@@ -200,7 +200,7 @@ calls(); Plain.go = lambda self: 1; calls(); value.name = 1; calls(); del Plain.
 
 
 def test_a_store_asks_again(tmp_path):
-    """What another process loads is refused where a member came or went."""
+    """Code that another process loads is refused after a member was added or deleted."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         found = python(IN_ANOTHER_PROCESS, **where).split("\n")[:4]

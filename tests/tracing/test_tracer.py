@@ -1,4 +1,4 @@
-"""Attempts of a trace: where it ends, and what is kept of one that fails."""
+"""Attempts of a trace: their end, and the record of a failed one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def traced(function, attempt=None, options=None, **values):
 
 
 def test_a_frame_without_operators_is_skipped():
-    """There is nothing to compile; a setting asks for an empty graph all the same."""
+    """An empty frame is not compiled, unless ``allow_empty_graphs`` is set."""
 
     def f(x):
         return 3
@@ -36,7 +36,7 @@ def test_a_frame_without_operators_is_skipped():
 
 
 def test_an_attempt_that_breaks_is_followed_by_one_that_ends_there():
-    """The second one runs up to the break: nothing of the first has to be undone."""
+    """The second attempt runs up to the break, so nothing of the first must be undone."""
 
     def f(x):
         y = x + 1
@@ -51,7 +51,7 @@ def test_an_attempt_that_breaks_is_followed_by_one_that_ends_there():
 
 
 def test_autograd_of_a_graphs_results_is_noted():
-    """Then the graph is not one function of autograd, which has no derivative of one result by another."""
+    """Such a graph cannot be one autograd function, which has no derivative of one result by another."""
 
     def f(x):
         y = x * 2
@@ -64,7 +64,7 @@ def test_autograd_of_a_graphs_results_is_noted():
 
 
 def test_of_failed_attempts_the_one_that_came_furthest_is_kept():
-    """It is what the picture of a failure shows."""
+    """The failed attempt has a graph, which views of the failure show."""
 
     def f(x):
         return x.view(7)
@@ -76,7 +76,7 @@ def test_of_failed_attempts_the_one_that_came_furthest_is_kept():
 
 
 def test_the_arguments_of_a_call_live_no_longer_than_the_trace():
-    """``release`` undoes the circles among what traced."""
+    """``release`` breaks the reference cycles of the trace."""
 
     def f(x):
         return x.sin()

@@ -1,4 +1,4 @@
-"""Guards that belong to no single value: conditions on sizes are Python with a few names of torch's."""
+"""Ambient guards, which belong to no single value: conditions on sizes are Python with some names of torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCOPE = Scope((lambda: None).__code__, {}, {}, vars(builtins))
 
 
 def test_conditions_on_sizes_use_all_names_of_torchs():
-    """The names that torch gives to the expressions of ShapeEnv, with the same values or functions that call those."""
+    """The names are those that torch gives to the expressions of ShapeEnv, with equal values and functions."""
     from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
 
     names = shape_guard_names()
@@ -29,12 +29,12 @@ def test_conditions_on_sizes_use_all_names_of_torchs():
 
 
 def test_conditions_on_sizes_may_use_functions_of_math():
-    """Expressions over sizes have them by their bare names, as ShapeEnv prints them."""
+    """Expressions over sizes use the functions of ``math`` by bare names, as ShapeEnv prints them."""
     assert eval("floor(2.5) + sqrt(9.0)", shape_names(SCOPE)) == 5
 
 
 def test_names_for_conditions_import_no_sympy():
-    """A process that only loads what another one compiled needs none."""
+    """A process that only loads compiled code does not import sympy."""
     program = (
         "import sys, nbcompile; from nbcompile.torch_internals import shape_guard_names; "
         "shape_guard_names(); print('sympy' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Leaf guards on containers: the class is looked at before any method of the user's could run."""
+"""Leaf guards on containers: the class is compared before a method of the user could run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ K, X = GuardKind, LocalSource("x")
 
 
 class Loud(list):
-    """A list whose length must not be asked."""
+    """A list whose ``__len__`` must not be called."""
 
     def __len__(self):
         raise AssertionError("the user's code ran")
@@ -30,6 +30,6 @@ class Loud(list):
     (K.SET_ORDER, (1,), {1}, {1.0}),
 ])  # fmt: skip
 def test_a_leaf_tells_a_container_from_one_that_is_nearly_the_same(kind, expected, value, other):
-    """The predicate holds of the traced container and not of another one with equal parts."""
+    """The predicate accepts the traced container, and refuses another one with equal items."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)

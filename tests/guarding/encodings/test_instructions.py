@@ -1,4 +1,4 @@
-"""Instructions of guards, over a writer that lists them."""
+"""Instructions of guards, produced with a writer that lists them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K, X = GuardKind, LocalSource("x")
 
 
 class Writer:
-    """Lists operations; every fetched value is in slot 7."""
+    """A writer that lists operations; every fetched value is in slot 7."""
 
     def __init__(self):
         self.operations = []
@@ -35,7 +35,7 @@ class Writer:
 
 
 class Keyed:
-    """Is equal to everything, by code of the user's."""
+    """A key whose ``__eq__``, in the user's code, is always true."""
 
     def __eq__(self, other):
         return True
@@ -45,11 +45,11 @@ class Keyed:
 
 
 class Plain:
-    """Its attributes are found in dicts."""
+    """A class whose attributes are in dicts."""
 
 
 def operations(kind, expected, value):
-    """The operations for a guard; None where C cannot tell."""
+    """The operations for a guard; None if C cannot evaluate it."""
     prepared, writer = leaf(Guard(X, kind, expected), "x", value), Writer()
     done = LEAVES[kind].instructions(writer, prepared, 0, prepared.guard.expected, value)
     assert done or not writer.operations or kind is K.HASATTR
@@ -70,11 +70,11 @@ def operations(kind, expected, value):
     (K.TENSOR_MATCH, TensorFacts((2,), None), torch.ones(2), ["TENSOR"]),
 ])  # fmt: skip
 def test_a_guard_becomes_instructions_only_where_no_code_of_the_user_runs(kind, expected, value, wanted):
-    """A length or an equality of the user's own class is left to the predicate in Python."""
+    """A length or an equality of a user's class is evaluated by the predicate in Python."""
     assert operations(kind, expected, value) == wanted
 
 
 def test_keys_with_a_hash_of_the_users_are_not_looked_up_in_c():
-    """Also inside of a tuple; an object that hashes by its address may be."""
+    """This applies to keys inside a tuple, too; an object with the default hash can be looked up in C."""
     assert is_hashed_in_c(("a", 1, object()))
     assert not is_hashed_in_c(("a", Keyed()))

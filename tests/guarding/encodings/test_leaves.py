@@ -1,4 +1,4 @@
-"""Leaf guards on one value: what ``==`` of Python takes for the same, a guard tells apart."""
+"""Leaf guards on one value: a guard distinguishes values that ``==`` of Python does not."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ K, X = GuardKind, LocalSource("x")
     (K.TUPLE_ITERATOR_LEN, 2, iter((1, 2)), iter((1,))),
 ])  # fmt: skip
 def test_a_leaf_tells_a_value_from_one_that_is_nearly_the_same(kind, expected, value, other):
-    """The predicate holds of the traced value and of no other; the text names the source."""
+    """The predicate accepts the traced value and refuses the other one; the text names the source."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)
     assert "L['x']" in prepared.text
 
 
 def test_functions_of_one_def_are_one():
-    """A closure that is made anew has the same code and passes; another function does not."""
+    """A new closure of the same code passes the guard; another function does not."""
 
     def make(n):
         return lambda: n

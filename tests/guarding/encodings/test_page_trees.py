@@ -1,4 +1,4 @@
-"""Constants as a page compares them: two are spelled alike exactly if guards take them for the same."""
+"""Constants in a page: two have the same text exactly if guards treat them as the same."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ CONSTANTS = [
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(CONSTANTS, 2)), ids=repr)
 def test_two_constants_are_spelled_alike_exactly_if_they_are_the_same(one, other):
-    """``1``, ``True`` and ``1.0`` differ, and so do the signs of zero, also inside of containers."""
+    """``1``, ``True`` and ``1.0`` have different texts, and so do the signs of zero, also inside containers."""
     assert (spelled(one) == spelled(other)) is is_same_value(other, one)
 
 
 def test_equal_sets_are_spelled_alike():
-    """The order of a set depends on hashes, and those of texts on the process."""
+    """The text does not depend on the order of a set, which follows the hashes and differs between processes."""
     assert spelled(frozenset("abc")) == spelled(frozenset("cba"))
 
 
 @pytest.mark.parametrize("value", [object(), [1], "a" * 300, (object(),)], ids=["object", "list", "long", "tuple"])
 def test_what_cannot_be_spelled_is_refused(value):
-    """The page then gets one value: whether the predicate holds."""
+    """The page uses the result of the predicate instead of such a value."""
     with pytest.raises(NotExpressible):
         spelled(value)

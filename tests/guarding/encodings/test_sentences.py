@@ -17,20 +17,20 @@ from nbcompile.guarding.encodings import sentences
     ("G['k'] == 3", "G['k'] == 3"),
 ])  # fmt: skip
 def test_locals_are_written_as_the_user_writes_them(text, short):
-    """Locals lose their brackets, globals keep them: the reader of a guard sees which is which."""
+    """Locals lose their brackets and globals do not, so a reader can distinguish them."""
     assert sentences.shortened(text) == short
 
 
 def test_a_size_that_is_a_symbol_is_any():
-    """The sentence about a tensor has a word for each dim."""
+    """A size that is a symbol is written as ``any``."""
     assert sentences.tensor("x", TensorFacts((3, None), None)).endswith("with sizes (3, any)")
 
 
 def test_the_path_of_a_module_is_not_shown():
-    """The file of a module differs between machines; its name does not."""
+    """The text has the name of a module, and not its file, which differs between machines."""
     assert sentences.described(math) == "<module 'math'>"
 
 
 def test_sources_are_listed():
-    """Several sources are one list."""
+    """Several sources are written as a list."""
     assert sentences.sources((LocalSource("x"), AttrSource(LocalSource("m"), "w"))) == "x, m.w"

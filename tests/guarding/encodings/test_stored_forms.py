@@ -1,4 +1,4 @@
-"""Forms of guards in an entry on disk, over a writer and a reader that only note what is asked of them."""
+"""Stored forms of guards, with a writer and a reader that only record their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ K, X, Y = GuardKind, LocalSource("x"), LocalSource("y")
 
 
 class Writer:
-    """Describes an object by its type and text."""
+    """A writer that describes an object by its type and its text."""
 
     def number_of(self, source):
         return [X, Y].index(source)
@@ -34,7 +34,7 @@ class Writer:
 
 @dataclass
 class Reader:
-    """The call for which an entry is read: one value."""
+    """A reader for a call with one value."""
 
     data: Any
     now: Any = None
@@ -65,12 +65,12 @@ def through_json(kind, expected, now=None):
     (K.SHAPE_ENV, ShapeGuards(("L['x'] == 2",), (X,), ((StackLine("f.py", 1, "f", "x == 2"),),), ("why",))),
 ])  # fmt: skip
 def test_data_alone_gives_the_expectation(kind, expected):
-    """What is written through JSON is read as an equal expectation."""
+    """An expectation that is written as JSON and read again equals the original."""
     assert through_json(kind, expected) == expected
 
 
 def test_an_object_is_taken_from_the_call_and_not_from_the_entry():
-    """The guard expects the value that is there now, if it is described alike; else the entry is not for this call."""
+    """The guard expects the current value if its description is the same; otherwise the entry is not for this call."""
     value = (1, 2)
     assert through_json(K.EQUALS_MATCH, (1, 2), value) is value
     with pytest.raises(Unreadable):
@@ -78,7 +78,7 @@ def test_an_object_is_taken_from_the_call_and_not_from_the_entry():
 
 
 def test_a_state_that_another_process_cannot_have_is_not_stored():
-    """A function mode is an object of this process: nothing is written while one is active, and nothing read."""
+    """A function mode exists only in this process, so an entry is neither written nor read while one is active."""
     form = AMBIENT[K.TORCH_FUNCTION_MODE_STACK].stored
     assert form.write(Guard(None, K.TORCH_FUNCTION_MODE_STACK, ()), Writer()) == []
     with torch.overrides.BaseTorchFunctionMode():

@@ -1,6 +1,6 @@
-"""Each kind of guard in each encoding: what was traced is accepted, and every change of it is refused.
+"""Each kind of guard in each encoding: the traced call is accepted, and every change of it is refused.
 
-The interpreted tree and its predicates, the sentence, the tree of a page, the instructions in C, the entry on disk.
+The encodings are the C++ tree and its predicates, the sentence, the page's tree, the instructions in C, and the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = sorted({field.name for row in (LeafEncodings, AmbientEncodings) for fi
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_every_kind_has_every_encoding(column):
-    """A function or a form, or the reason why there is none, which is a sentence; no kind is in both tables."""
+    """Each kind has, for each encoding, a function, a form, or a sentence with a reason; it is in only one table."""
     assert LEAVES.keys() | AMBIENT.keys() == set(GuardKind)
     assert not LEAVES.keys() & AMBIENT.keys()
     for kind, row in {**LEAVES, **AMBIENT}.items():
@@ -36,7 +36,7 @@ def test_every_kind_has_every_encoding(column):
 
 
 def test_no_writer_of_the_fast_path_has_rows_of_its_own():
-    """The modules in fast/ that write guards name no kind but the few that they order by."""
+    """The modules in fast/ that encode guards name only the few kinds that they order by."""
     named = {
         path.name: {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
         & set(GuardKind.__members__)
@@ -48,7 +48,7 @@ def test_no_writer_of_the_fast_path_has_rows_of_its_own():
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore")
 def test_each_encoding_refuses_each_change(name, monkeypatch):
-    """A program that needs the kind is compiled; its guards, in each encoding, accept it and no call that breaks one."""
+    """Each encoding of a compiled program's guards accepts its call, and refuses a call that breaks a guard."""
     function, arguments, kind = PROGRAMS[name]
     mutations = Mutations(stages.guarding.build_check)
     monkeypatch.setattr(stages.guarding, "build_check", mutations)

@@ -1,4 +1,4 @@
-"""Leaf guards on tensors: a symbol among the sizes admits any size, everything else is compared."""
+"""Leaf guards on tensors: a symbolic size accepts any size, and everything else is compared."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def matching(sizes, strides=None):
 
 
 def test_a_symbol_admits_any_size():
-    """A size that is None is not compared, the others are; the text spells both."""
+    """A size that is None is not compared; the text contains every size."""
     prepared = matching((None, 3))
     assert prepared.holds(torch.ones(7, 3)) and not prepared.holds(torch.ones(2, 4))
     assert "size=[None, 3]" in prepared.text
 
 
 def test_strides_are_compared_where_they_are_known():
-    """A transposed tensor of the same sizes is another one."""
+    """A transposed tensor of the same sizes fails a guard with known strides."""
     assert matching((2, 3), (3, 1)).holds(ONES) and not matching((2, 3), (3, 1)).holds(torch.ones(3, 2).t())
     assert matching((2, 3)).holds(torch.ones(3, 2).t())
 
@@ -34,5 +34,5 @@ def test_strides_are_compared_where_they_are_known():
     "other", [ONES.double(), ONES.clone().requires_grad_(), torch.nn.Parameter(ONES), torch.ones(2), None], ids=str
 )
 def test_dtype_gradient_class_and_rank_are_compared(other):
-    """Each of them alone refuses the call."""
+    """A difference in one of these properties fails the guard."""
     assert matching((None, None)).holds(torch.ones(5, 5)) and not matching((None, None)).holds(other)

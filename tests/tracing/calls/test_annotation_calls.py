@@ -1,4 +1,4 @@
-"""Calls of annotations inside of what is compiled: breaks, frames that are left to Python, sizes that are constants."""
+"""Calls of annotations inside compiled functions: graph breaks, skipped frames, and sizes that become constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = torch.linspace(-1, 1, 4)
 
 
 def test_a_frame_that_is_skipped_runs_as_python():
-    """Nothing of it is compiled, though what comes before the call could be."""
+    """``skip_frame`` makes Python run the whole frame: the operator before the call is not compiled either."""
 
     def f(x):
         y = x.sin()
@@ -26,7 +26,7 @@ def test_a_frame_that_is_skipped_runs_as_python():
 
 
 def test_a_size_that_is_marked_static_is_a_constant():
-    """From the mark on, in the graph of any size; another size is compiled anew."""
+    """A size that ``mark_static`` marks is a constant, also with ``dynamic=True``: another size causes a recompile."""
 
     def f(x):
         torch._dynamo.mark_static(x, 0)
@@ -41,6 +41,6 @@ def test_a_size_that_is_marked_static_is_a_constant():
 
 @pytest.mark.parametrize("name", ["allow_in_graph", "disallow_in_graph", "forbid_in_graph", "assume_constant_result"])
 def test_a_mark_holds_for_the_process(name):
-    """It is left to Python: the graph breaks there."""
+    """A call of an annotation breaks the graph, because its mark holds for the whole process."""
     with pytest.raises(errors.Unsupported, match=name):
         compiled(lambda x: (x + 1, getattr(annotations, name)(torch.sin)), X, fullgraph=True)

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.annotations: what a program says of its callables."""
+"""Tests for nbcompile.tracing.calls.annotations: annotations that a program sets on its callables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALED = Scaled(2.0)
 
 @pytest.mark.parametrize("mark", [torch.compiler.allow_in_graph, nbcompile.allow_in_graph])
 def test_an_allowed_object_without_a_name_is_traced(mark):
-    """In one graph, and what it reads is guarded."""
+    """Such an object is traced in one graph, and guards check the attributes that it reads."""
     allowed = mark(SCALED)
     compiled = nbcompile.compile(lambda x: allowed(x) + 1, fullgraph=True)
     for factor in (2.0, 3.0):

@@ -1,4 +1,4 @@
-"""The parameters of an attention, as an object of torch."""
+"""The parameters of an attention operator, in torch's class for them."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ Q = torch.randn(1, 2, 4, 8)
 
 
 def test_its_fields_are_what_it_was_made_of():
-    """In the graph nothing is made for them: the tensors are those of the call, the numbers constants."""
+    """The object adds no node to the graph: its tensors are those of the call, and its numbers are constants."""
 
     def f(q):
         params = Params(q, q * 2, q, None, 0.5, True, False)
@@ -25,7 +25,7 @@ def test_its_fields_are_what_it_was_made_of():
 
 
 def test_it_is_made_again_for_the_caller():
-    """An object that leaves the function is one of torch's class, with eager's fields."""
+    """An object that the function returns is an instance of torch's class, with the fields of eager mode."""
 
     def f(q):
         return Params(q + 1, q, q, None, 0.0, False, False)
@@ -36,7 +36,7 @@ def test_it_is_made_again_for_the_caller():
 
 
 def test_one_from_outside_is_read():
-    """Its tensors are inputs of the graph; another object is another call of the same code."""
+    """The tensors of an object from outside are inputs of the graph; another object reuses the cache entry."""
     graphs = Graphs()
     compiled = nbcompile.compile(lambda params: params.query * 2, backend=graphs, fullgraph=True)
     for q in (Q, Q + 1):
@@ -45,7 +45,7 @@ def test_one_from_outside_is_read():
 
 
 def test_too_few_arguments_are_the_programs_error():
-    """A TypeError, which the program can catch."""
+    """A call with too few arguments raises a TypeError, which the program can catch."""
 
     def f(q):
         try:

@@ -23,7 +23,7 @@ def program(x):
 
 
 def test_a_module_has_an_address_while_it_is_the_imported_one():
-    """A module of that name that is another object has none, nor have its globals."""
+    """Another module object with the same name has no source, and neither do its globals."""
     assert module_source(math) is not None
     assert module_source(types.ModuleType("math")) is None
     assert is_module_scope(__name__, vars(sys.modules[__name__]))
@@ -31,7 +31,7 @@ def test_a_module_has_an_address_while_it_is_the_imported_one():
 
 
 def test_a_missing_attribute_of_a_module_is_guarded():
-    """The program may go on by the AttributeError: it must be missing at the next call, too."""
+    """A guard checks that the attribute is still missing at the next call, because the program may handle the error."""
     _, interpreter = frame_of(program, 4)
     source = LocalSource("x")
     assert interpreter.module_attribute(math, "pi", source).value == math.pi
@@ -42,7 +42,7 @@ def test_a_missing_attribute_of_a_module_is_guarded():
 
 
 def test_hasattr_catches_an_attribute_error_alone():
-    """Any other exception of a property is the program's."""
+    """Any other exception that a property raises reaches the program."""
     _, interpreter = frame_of(program, 4)
     assert has_attribute(interpreter, ConstantVariable(4), "real")
     assert not has_attribute(interpreter, ConstantVariable(4), "no_such_name")

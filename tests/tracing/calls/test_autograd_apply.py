@@ -94,7 +94,7 @@ WAYS = (by_class, by_a_global, by_super, by_an_attribute, by_getattr, by_a_list,
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("trained", [False, True])
 def test_ways_to_apply(way, trained):
-    """Results and gradients are eager's, in whatever way the function is reached."""
+    """Results and gradients equal eager mode's, whichever way the program reaches ``apply``."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:
         f = compiled(way)
@@ -111,7 +111,7 @@ def test_ways_to_apply(way, trained):
 
 
 def test_another_apply_is_seen():
-    """Code that was compiled for one function is not run for another that is given, or stored under its name."""
+    """Code that was compiled for one function does not run for another one that is passed or stored under its name."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:
         f, g = compiled(given), compiled(by_an_attribute)
@@ -126,7 +126,7 @@ def test_another_apply_is_seen():
 
 
 def test_an_apply_that_is_replaced_is_seen():
-    """A class whose ``apply`` is replaced after the first call is applied as it is then."""
+    """A class whose ``apply`` is replaced after the first call uses the new one at the next call."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:
         class Own(Scaled):

@@ -1,4 +1,4 @@
-"""Functions traced into bodies: what is lifted, what leaves a body, and what the program has afterwards."""
+"""Functions traced into bodies: inputs that are lifted, values that leave a body, and results of the operator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def body_of(module, name="wrap_body_0"):
 
 
 def test_what_a_body_uses_of_the_graph_around_is_lifted_in_order_of_use():
-    """Such values are its inputs, each once, and further arguments of the operator."""
+    """Values of the outer graph become inputs of the body, each one once, and further arguments of the operator."""
 
     def f(x, y):
         z = x + 1
@@ -36,7 +36,7 @@ def test_what_a_body_uses_of_the_graph_around_is_lifted_in_order_of_use():
 
 
 def test_containers_and_objects_stay_what_they_are():
-    """Of what the function returns, tensors alone are results of the operator; each once, however often it is there."""
+    """Only the tensors among the returned values are results of the operator, each one once."""
 
     def make(a):
         box = Box()
@@ -73,7 +73,7 @@ def test_what_a_body_stores_outside_of_it_leaves_the_body():
 
 
 def test_trackers_of_results_belong_to_the_graph_around_afterwards():
-    """What is computed of a result reads the item of the operator's node, and no node of the body."""
+    """An operation on a result reads an item of the operator's node, not a node of the body."""
 
     def f(x):
         return OPERATORS.wrap(lambda a: (a + 1, a + 2), x)[1] * 3
@@ -101,7 +101,7 @@ def test_leaves_of_a_pytree_are_in_the_order_of_its_containers():
 
 
 def test_an_object_is_no_leaf():
-    """A branch that returns an object of a class of the user's is refused, by the name of its class."""
+    """A branch that returns an object of a user's class is refused with the name of that class."""
 
     def branch(a):
         box = Box()
@@ -116,7 +116,7 @@ def test_an_object_is_no_leaf():
 
 
 def test_a_constant_among_the_arguments_has_an_input_of_its_own():
-    """Operators that pass by position pass constants, too: the body has an input for each, which nothing reads."""
+    """Operators with positional arguments pass constants, too: the body has an unused input for each of them."""
 
     def f(x):
         return OPERATORS.while_loop(lambda a, n: a.sum() < 30, lambda a, n: (a + n,), (x,), (2,))[0]

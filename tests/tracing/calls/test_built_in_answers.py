@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.built_in_answers: which built-in class answers to which operand."""
+"""Tests for nbcompile.tracing.calls.built_in_answers: which built-in classes accept which operands."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from nbcompile.tracing.calls.built_in_answers import is_taken
 @pytest.mark.parametrize(
     ("kind", "name", "operand", "answers"),
     [
-        (int, "__add__", float, False),  # float.__radd__ is asked
+        (int, "__add__", float, False),  # float.__radd__ answers
         (float, "__radd__", int, True),
         (int, "__add__", str, False),
         (set, "__or__", frozenset, True),
         (set, "__or__", list, False),
         (list, "__le__", tuple, False),
-        (str, "__mod__", object, True),  # with an error, which is an answer
-        (list, "__add__", object, False),  # a method of sequences is asked last
+        (str, "__mod__", object, True),  # it raises an error, which is an answer, too
+        (list, "__add__", object, False),  # a method of sequences comes last
         (torch.Tensor, "__add__", float, True),
-        (type(None), "__add__", int, False),  # there is no such method
+        (type(None), "__add__", int, False),  # the method does not exist
     ],
 )
 def test_a_built_in_class_is_asked_with_a_sample(kind, name, operand, answers):
-    """NotImplemented alone leaves the operator to the other operand."""
+    """A built-in class leaves an operator to the other operand only if its method returns NotImplemented."""
     assert is_taken(kind, name, operand) is answers

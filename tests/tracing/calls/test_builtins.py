@@ -1,4 +1,4 @@
-"""Builtins answer as they do in eager mode, and refuse in the same words."""
+"""Builtins give the results of eager mode, and raise errors with the same text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = {"Thing": Thing, "thing": lambda: Thing()}
 
 
 def test_attributes_by_name():
-    """A name is a text; a default answers for one that is missing."""
+    """The attribute functions need a string as the name; the default of ``getattr`` replaces a missing attribute."""
     check(
         "getattr(thing, 'a'), getattr(thing, 'z', 5), hasattr(thing, 'z')", "getattr(thing, 5)", "getattr(thing, 'z')", "hasattr(thing, 5)",
         "getattr(thing)", "setattr(thing, 'n', 3)\nreturn thing.n", "setattr(thing, 5, 3)", "delattr(thing, 'a')\nreturn hasattr(thing, 'a')",
@@ -23,7 +23,7 @@ def test_attributes_by_name():
 
 
 def test_lengths_sums_and_extremes():
-    """Of nothing, of mixed values, and with too many arguments."""
+    """``len``, ``sum``, ``min``, ``max`` and ``sorted`` of empty and mixed values, and with too many arguments."""
     check(
         "len(5)", "len()", "len([1], 2)", "abs('a')", "abs()", "sum([1, 2], 3), sum([]), sum([[1], [2]], [])", "sum(['a'], '')", "sum(5)", "sum(['a'])",
         "min([3, 1]), max(3, 1), min([], default=4), max('ab')", "min(5)", "min()", "min(1, 2, default=3)", "max([1, 'a'])", "max([[1], [2]])",
@@ -33,7 +33,7 @@ def test_lengths_sums_and_extremes():
 
 
 def test_slices_by_call():
-    """As many parts as a slice has."""
+    """``slice`` takes one to three positional arguments; ``hash`` refuses values that cannot be hashed."""
     check(
         "slice(1, None, 2)",
         "slice()",

@@ -1,4 +1,4 @@
-"""``functools.lru_cache`` as the program calls it: what it takes, and what it refuses."""
+"""``functools.lru_cache`` called by the program: the arguments that it takes and those that it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.graphs import Graphs
 
 
 def test_what_is_no_function_and_what_is_no_size():
-    """Python's own words."""
+    """An argument that is not a function, and a size that is not an int, raise errors with Python's text."""
     check(
         "functools.cache(3)", "functools.lru_cache(maxsize='a')(len)", "functools.lru_cache(maxsize=1.5)(len)",
         "functools._lru_cache_wrapper(3, None, False, None)", "functools._lru_cache_wrapper(len, 'a', False, None)",
@@ -21,7 +21,7 @@ def test_what_is_no_function_and_what_is_no_size():
 
 
 def test_sizes():
-    """None, a truth value, zero and a negative number; the parameters are those that were given."""
+    """The maximum size may be None, a bool, zero or negative; ``cache_parameters`` returns the given values."""
     text = """
     g = functools.lru_cache(maxsize={})(lambda number: number)
     g(1), g(1), g(2), g(1)
@@ -31,7 +31,7 @@ def test_sizes():
 
 
 def test_the_class_called_by_keywords():
-    """The library passes positional arguments; anything else is left to Python."""
+    """A call with keywords is left to Python, because the library itself passes positional arguments."""
 
     def program(x):
         g = functools._lru_cache_wrapper(

@@ -1,4 +1,4 @@
-"""Checks of torch: which exception, with which words, and what is left to the run."""
+"""Checks of torch: the class and the text of the exception, and the checks that run with the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKS = [
 @pytest.mark.parametrize(("check", "error"), CHECKS)
 @pytest.mark.parametrize("message", [None, "said by the program"])
 def test_a_check_that_fails_raises_what_it_raises_in_eager_mode(check, error, message):
-    """The program may catch it; one that holds leaves nothing behind."""
+    """The program may catch the error of a failed check; a check that holds has no effect."""
 
     def f(x, holds):
         try:
@@ -34,7 +34,7 @@ def test_a_check_that_fails_raises_what_it_raises_in_eager_mode(check, error, me
 
 
 def test_an_assertion_about_a_tensor_is_for_the_run():
-    """One about a number is decided now."""
+    """A check of a tensor is a node of the graph; a check of a number is decided while tracing."""
     agrees(lambda x: torch._assert(x.shape[0] == 4, "size") or x + 1, X, operators="add")
     _, graphs = compiled(lambda x: torch._assert((x < 5).all(), "large") or x + 1, X, fullgraph=True)
     assert "_assert_async" in graphs[0]

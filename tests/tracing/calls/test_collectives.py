@@ -1,4 +1,4 @@
-"""Collectives that eager mode runs itself, and what a process group answers, in one process."""
+"""Collectives that run in eager mode, and answers of a process group while tracing, in one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.one_rank import one_rank  # noqa: F401 - a fixture of every t
 
 
 def graphs_of(function, *inputs):
-    """The names of the operators in each graph; the result is eager's."""
+    """The names of the operators in each graph, after a check that the result equals eager mode's."""
     found = []
 
     def backend(module, _):
@@ -26,7 +26,7 @@ def graphs_of(function, *inputs):
 
 @pytest.mark.parametrize("operation", ["SUM", "MAX", "MIN", "PRODUCT"])
 def test_a_reduction_in_place_is_one_graph(operation):
-    """The functional operator, the wait and a copy."""
+    """The graph contains the functional operator, ``wait_tensor`` and ``copy_``."""
 
     def program(x):
         y = x.sin()
@@ -37,7 +37,7 @@ def test_a_reduction_in_place_is_one_graph(operation):
 
 
 def test_a_gradient_goes_past_a_write_as_in_eager_mode():
-    """The graph ends where a tensor needs a gradient: the functional operator would sum the gradient, too."""
+    """The graph breaks where a tensor requires grad, because the functional operator would reduce the gradient, too."""
 
     def program(x):
         y = x * 2
@@ -59,7 +59,7 @@ def test_a_gradient_goes_past_a_write_as_in_eager_mode():
     ids=["later", "complex", "barrier", "object", "broadcast"],
 )
 def test_eager_mode_runs_the_others(call):
-    """The graph ends before them; methods in C++ of what they return are bound to it."""
+    """The graph breaks before the other collectives, and their results can be used after the break."""
 
     def program(x):
         y = x.sin()
@@ -72,7 +72,7 @@ def test_eager_mode_runs_the_others(call):
 
 
 def test_wrong_sizes_are_eager_modes_error():
-    """The class of the exception is the same."""
+    """The exception has the same class as eager mode's."""
 
     def program(x):
         output = torch.empty(3)
@@ -86,7 +86,7 @@ def test_wrong_sizes_are_eager_modes_error():
 
 
 def test_a_group_answers_while_tracing():
-    """Size, rank and ranks are constants; the group's methods in C++, too."""
+    """The size, the rank and the ranks of a group are constants of the graph."""
     world = dist.group.WORLD
 
     def program(x):
@@ -96,7 +96,7 @@ def test_a_group_answers_while_tracing():
 
 
 def test_another_group_is_another_entry():
-    """The promise is about the group, not about its name."""
+    """A guard checks the group itself: another group needs another cache entry."""
     first, second = dist.group.WORLD, dist.new_group([0])
 
     def program(x, group):

@@ -12,12 +12,12 @@ from tests.tracing.calls.test_operations import PROGRAMS, Pair
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_comparisons(name):
-    """Items that are one object are equal, a NaN, too; what Python does not compare is a TypeError."""
+    """Identical items are equal, also NaN; values that Python cannot compare raise a TypeError."""
     require_same_answer(PROGRAMS[name])
 
 
 def test_a_tuple_is_neither_none_nor_another_tuple():
-    """``is``, ``==`` and the items of a list tell them apart."""
+    """``is``, ``==`` and comparisons of lists distinguish a tuple from None and from another tuple."""
 
     def function(x, t, p, q):
         return x + 1, [t is None, t == None, t != None, None is t, p is q, [p] == [q], p is None, [p] == [p]]  # noqa: E711

@@ -1,4 +1,4 @@
-"""Functions that look at the trace: what they are given, and what their errors do."""
+"""Functions that inspect the trace: their arguments, and the effect of their errors."""
 
 import io
 
@@ -14,7 +14,7 @@ def compiled(function, **options):
 
 
 def test_an_error_of_the_function_is_the_compilations():
-    """What the program asserts about the trace fails where the program compiles it, in its own words."""
+    """An assertion about the trace fails while the program is compiled, with its own message."""
 
     def f(x):
         comptime.assert_static(x.shape[0])
@@ -26,7 +26,7 @@ def test_an_error_of_the_function_is_the_compilations():
 
 
 def test_it_runs_when_the_frame_is_compiled():
-    """A call of a function that looks at the trace is no part of the compiled code."""
+    """A function that inspects the trace runs once for each compilation, not at each call."""
     seen = []
 
     def look(ctx):
@@ -44,7 +44,7 @@ def test_it_runs_when_the_frame_is_compiled():
 
 
 def test_the_graph_bytecode_and_guards_are_printed():
-    """A function that looks at the trace prints the graph so far, the instruction that runs, and the guards."""
+    """A function that inspects the trace can print the graph so far, the current instruction and the guards."""
     out = io.StringIO()
 
     def look(ctx):
@@ -66,7 +66,7 @@ def test_the_graph_bytecode_and_guards_are_printed():
 
 
 def test_a_value_can_be_made_static():
-    """A size that is forced to be static is a constant of the entry: another one compiles again."""
+    """A size that is forced to be static is a constant of the cache entry: another size causes a recompile."""
 
     def f(x):
         comptime.force_static(x)

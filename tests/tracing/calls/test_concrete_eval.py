@@ -1,4 +1,4 @@
-"""The value of a tensor of the graph in this very call."""
+"""The value that a tensor of the graph has in the current call."""
 
 import torch
 
@@ -15,7 +15,7 @@ def largest(x):
 
 
 def test_it_is_what_the_graph_computes_until_there():
-    """The function is called once, while tracing, with the value of this call; its answer is a constant."""
+    """The function is called once, while tracing, with the tensor's value in this call; its result is a constant."""
     ASKED.clear()
 
     def f(x):
@@ -30,7 +30,7 @@ def test_it_is_what_the_graph_computes_until_there():
 
 
 def test_the_programs_own_tensors_are_not_written():
-    """The graph so far runs on copies: a write is done once, by the graph."""
+    """The partial graph runs on copies, so a mutation happens only once, when the final graph runs."""
 
     def f(x):
         x.add_(1)
@@ -42,7 +42,7 @@ def test_the_programs_own_tensors_are_not_written():
 
 
 def test_random_numbers_are_drawn_once():
-    """Those of the attempt are not taken from the program's stream."""
+    """The evaluation while tracing takes no random numbers from the program's generator."""
 
     def f(x):
         y = x + torch.rand(2)

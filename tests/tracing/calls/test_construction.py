@@ -1,4 +1,4 @@
-"""Objects that the traced code makes: of built-in classes, of exceptions, of the user's classes."""
+"""Objects that the traced code creates: of built-in classes, of exceptions, of the user's classes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WithMeta(Plain, metaclass=Meta):
 
 
 def test_objects_of_a_users_class():
-    """``__new__`` and ``__init__`` run as in Python; an object of another class is not initialised."""
+    """``__new__`` and ``__init__`` run as in Python; ``__init__`` does not run for an object of another class."""
     check(
         "P(2, scale=3).n", "M(4).n", "type(M(4)) is M", "O()", "W(5)",
         P=Plain, M=Made, O=Other, W=WithMeta,
@@ -47,7 +47,7 @@ def test_objects_of_a_users_class():
 
 
 def test_named_tuples():
-    """Fields by position, by keyword and by default; others are refused in Python's words."""
+    """Fields are given by position, by keyword or by default; other arguments raise errors with Python's text."""
     check(
         "P(1)",
         "P(1, 3).b",
@@ -62,7 +62,7 @@ def test_named_tuples():
 
 
 def test_built_in_classes():
-    """From iterables and from keywords, with Python's errors for what does not fit."""
+    """Built-in classes accept iterables and keywords, and raise Python's errors for other arguments."""
     check(
         "list('ab')", "tuple(range(3))", "dict(a=1, b=2)", "dict([(1, 2)])", "dict([1])", "set('aba') == {'a', 'b'}", "frozenset([1])", "complex(1, 2)", "int('7')", "int('x')", "float('1e3')", "bool([])", "str(12)", "object() is object()",
         "list(1)", "tuple(1, 2)",
@@ -70,7 +70,7 @@ def test_built_in_classes():
 
 
 def test_exceptions():
-    """With their arguments; a class of the user has those that it is given."""
+    """Exceptions have their arguments, and a user's exception class has its own attributes."""
 
     class Coded(ValueError):
         code = 7
@@ -79,7 +79,7 @@ def test_exceptions():
 
 
 def test_attributes_of_classes():
-    """A class has its own attributes and those of its metaclass; one that it lacks is Python's AttributeError."""
+    """A class has its own attributes and those of its metaclass; a missing attribute raises Python's AttributeError."""
     check(
         "P.__name__",
         "W.__class__.__name__",

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.conversions: conversions are Python's, and leave a node where a tensor is converted."""
+"""Tests for nbcompile.tracing.calls.conversions: conversions give Python's results; that of a tensor is a node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_conversions_give_what_python_gives(name):
-    """A conversion of what is known while tracing has Python's result."""
+    """A conversion of a value that is known while tracing gives Python's result."""
     function, arguments = PROGRAMS[name]
     x = torch.arange(4.0)
     expected, got = function(x, *arguments), nbcompile.compile(function, backend="eager")(x, *arguments)
@@ -54,7 +54,7 @@ def test_conversions_give_what_python_gives(name):
 
 @pytest.mark.parametrize("text", ["1.5", "x", "", "0x1f"])
 def test_a_conversion_that_fails_raises_pythons_error(text):
-    """An invalid text raises the ValueError of eager mode, word for word."""
+    """A string that cannot be converted raises eager mode's ValueError, with the same text."""
 
     def converts(x: torch.Tensor, text: str) -> torch.Tensor:
         return x * int(text)
@@ -68,7 +68,7 @@ def test_a_conversion_that_fails_raises_pythons_error(text):
 
 @pytest.mark.parametrize("convert", [int, float])
 def test_a_tensor_converted_is_a_node_without_a_guard_on_its_value(convert):
-    """``int(x)`` of a tensor is one graph for all values."""
+    """``int(x)`` of a tensor is one graph for all values: no guard checks the value."""
     with nbcompile.config.patch(capture_scalar_outputs=True):
         function = nbcompile.compile(lambda x: x.new_ones(2) * convert(x), backend="eager", fullgraph=True)
         with nbcompile.set_stance("default"):

@@ -1,4 +1,4 @@
-"""Copies of deques of a subclass: Python calls the class."""
+"""Copies of deques of a subclass: Python calls the class to create them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("given", [Window([1]), Last([4, 5])], ids=["plain", "constructor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_copies_are_of_the_class(name, given):
-    """``+``, ``*`` and ``copy`` give an object of the left operand's class, with its greatest length."""
+    """``+``, ``*`` and ``copy`` return an object of the left operand's class, with the same maximum length."""
 
     def function(x, given):
         return x + 1, PROGRAMS[name](given)
@@ -59,7 +59,7 @@ def test_copies_are_of_the_class(name, given):
 
 
 def test_a_deque_repeated_in_place_keeps_its_greatest_length():
-    """The last items stay."""
+    """The deque contains the last items afterwards."""
 
     def function(x):
         items = collections.deque([1, 2], 3)

@@ -1,4 +1,4 @@
-"""Slices of a mesh of devices inside compiled functions, in one process."""
+"""Slices of a device mesh inside compiled functions, in one process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compiled(program):
     ids=["sizes", "slice of a slice", "tensor", "group", "equal", "identical", "key", "class"],
 )
 def test_a_question_about_a_slice_is_answered_while_tracing(question, mesh):
-    """What eager mode answers, in one graph."""
+    """The answer equals eager mode's, and the function is one graph."""
 
     def program(x):
         return x + question(mesh)
@@ -43,7 +43,7 @@ def test_a_question_about_a_slice_is_answered_while_tracing(question, mesh):
 
 
 def test_a_slice_that_is_returned_is_a_new_one(mesh):
-    """Each call makes its own, and twice the same one where the program returns one twice; attributes are set on it."""
+    """Each call creates a new slice, which may be returned twice; it has the attributes that the program set on it."""
 
     def program(x):
         part = mesh["dp"]
@@ -60,7 +60,7 @@ def test_a_slice_that_is_returned_is_a_new_one(mesh):
 
 
 def test_another_mesh_is_another_entry(mesh):
-    """The slice is that of the mesh that is given."""
+    """The slice belongs to the mesh of the current call."""
     other = init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "other"))
 
     def program(x, mesh):
@@ -71,7 +71,7 @@ def test_another_mesh_is_another_entry(mesh):
 
 
 def test_an_unknown_name_is_eager_modes_error(mesh):
-    """It is caught by the program; the name may be there at a later call, when dimensions were joined under it."""
+    """The program catches the KeyError; a later call finds the name if dimensions were flattened under it."""
 
     def program(x):
         try:

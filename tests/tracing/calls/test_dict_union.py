@@ -12,15 +12,15 @@ import nbcompile
 
 
 class Plain(dict):
-    """A subclass of dict without an operator of its own."""
+    """A subclass of dict that does not define the operator."""
 
 
 class Ordered(collections.OrderedDict):
-    """A subclass of a class that has the operator in C."""
+    """A subclass of OrderedDict, which defines the operator in C."""
 
 
 class Defaults(collections.defaultdict):
-    """A subclass of the other one."""
+    """A subclass of defaultdict, which defines the operator in C."""
 
 
 def dicts() -> dict[str, Any]:
@@ -38,7 +38,7 @@ def dicts() -> dict[str, Any]:
 @pytest.mark.parametrize("right", dicts())
 @pytest.mark.parametrize("left", dicts())
 def test_the_union_has_python_s_class(left: str, right: str):
-    """Class, order, and factory of ``left | right`` are eager mode's, for arguments and for dicts made inside."""
+    """``left | right`` of two arguments has the class, the order and the factory of eager mode."""
 
     def function(x: torch.Tensor, left: Any, right: Any) -> Any:
         return x + 1, left | right
@@ -52,7 +52,7 @@ def test_the_union_has_python_s_class(left: str, right: str):
 
 @pytest.mark.parametrize("pair", [(dict, Ordered), (Ordered, dict), (collections.Counter, collections.OrderedDict)])
 def test_the_union_of_dicts_that_the_function_makes(pair: tuple[type, type]):
-    """The same for dicts that are made inside."""
+    """The union of two dicts that the function creates has the class and the items of eager mode."""
 
     def function(x: torch.Tensor) -> Any:
         return x + 1, pair[0]({"a": 1}) | pair[1]({"z": 2})
@@ -63,7 +63,7 @@ def test_the_union_of_dicts_that_the_function_makes(pair: tuple[type, type]):
 
 
 class Reflected(dict):
-    """A subclass with a reflected method, and no other one."""
+    """A subclass that defines only the reflected method."""
 
     def __ror__(self, other: Any) -> str:
         return "reflected"
@@ -71,7 +71,7 @@ class Reflected(dict):
 
 @pytest.mark.parametrize("left", [*dicts(), "the same class"])
 def test_a_reflected_method_is_asked_where_python_asks_it(left: str):
-    """The C code of the left operand answers first, unless the right one's class derives from the left one's."""
+    """The left operand's C code answers first, unless the right operand's class is a subclass of the left one's."""
 
     def function(x: torch.Tensor, left: Any, right: Any) -> Any:
         return x + 1, left | right
@@ -86,14 +86,14 @@ def test_a_reflected_method_is_asked_where_python_asks_it(left: str):
 
 
 class Refusing(dict):
-    """A subclass whose own method takes nothing."""
+    """A subclass whose own method returns NotImplemented."""
 
     def __or__(self, other: Any) -> Any:
         return NotImplemented
 
 
 def test_two_dicts_of_a_class_that_refuses():
-    """A TypeError: of two operands of one class Python asks the left one alone; another dict's C code answers."""
+    """Python asks only the left one of two operands of one class, so the union raises a TypeError."""
 
     def function(x: torch.Tensor, left: Any, right: Any) -> Any:
         try:

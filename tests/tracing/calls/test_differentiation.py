@@ -1,4 +1,4 @@
-"""``backward`` and ``torch.autograd.grad`` inside of a compiled function, under ``config.trace_autograd_ops``."""
+"""``backward`` and ``torch.autograd.grad`` inside a compiled function, with ``config.trace_autograd_ops``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ BACKENDS = ["eager", "aot_eager", "inductor"]
 
 
 def outcome(function, calls: int = 3):
-    """Results, gradients and new values of several calls, which accumulate."""
+    """The results of several calls, the weights afterwards, and the accumulated gradients."""
     w, x = weights(), torch.tensor([1.0, 2.0, 3.0])
     results = []
     for _ in range(calls):
@@ -108,7 +108,7 @@ def outcome(function, calls: int = 3):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", ONE_GRAPH, ids=lambda each: each.__name__)
 def test_it_is_one_graph_that_computes_what_eager_does(function, backend):
-    """Results, accumulated gradients and new weights of three calls; none of them breaks the graph."""
+    """Three calls give eager mode's results, accumulated gradients and weights, and no call breaks the graph."""
     nbcompile.reset()
     wanted = outcome(function)
     with config.patch(trace_autograd_ops=True):
@@ -117,7 +117,7 @@ def test_it_is_one_graph_that_computes_what_eager_does(function, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_result_of_a_penalty_can_be_differentiated(backend):
-    """With ``create_graph=True`` the gradient is part of what is trained."""
+    """A gradient that was computed with ``create_graph=True`` can be differentiated outside the function."""
     nbcompile.reset()
     gradients = []
     with config.patch(trace_autograd_ops=True):
@@ -129,7 +129,7 @@ def test_the_result_of_a_penalty_can_be_differentiated(backend):
 
 
 def targets(module: torch.fx.GraphModule) -> list[str]:
-    """The operators of a graph, without settings of the grad mode."""
+    """The operators of a graph, without those that set the grad mode."""
     names = [str(getattr(node.target, "__name__", node.target)) for node in module.graph.nodes]
     kinds = ("placeholder", "output", "get_attr")
     found = [name for name, node in zip(names, module.graph.nodes, strict=True) if node.op not in kinds]
@@ -177,7 +177,7 @@ def creates_a_graph(w, x):
 
 
 def broken(function, *arguments):
-    """The kinds of break that a call meets."""
+    """The kinds of graph breaks that one call causes."""
     recorder = api.new_recorder(function.__name__)
     with recorder.listening():
         nbcompile.compile(function, backend="eager")(*arguments)
@@ -185,7 +185,7 @@ def broken(function, *arguments):
 
 
 def test_a_returned_loss_is_not_freed():
-    """The graph ends before ``backward``, as torch's does: both values and gradients are eager's."""
+    """The graph breaks before ``backward``, as in torch: the value and the gradients equal eager mode's."""
     nbcompile.reset()
     with config.patch(trace_autograd_ops=True):
         assert broken(returns_the_loss, weights(), torch.ones(3)) == {"NB0125"}
@@ -195,7 +195,7 @@ def test_a_returned_loss_is_not_freed():
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["leaf first", "computed first"])
 def test_what_an_input_was_computed_from_gets_its_gradient(order):
-    """A computed input breaks the graph; a graph made for a leaf is not used for it."""
+    """A computed input breaks the graph; it does not reuse the graph of a leaf."""
     nbcompile.reset()
     compiled = nbcompile.compile(of_a_computed_input, backend="eager")
     with config.patch(trace_autograd_ops=True):
@@ -209,7 +209,7 @@ def test_what_an_input_was_computed_from_gets_its_gradient(order):
 
 
 def test_hooks_of_a_leaf_run():
-    """A hook on a leaf breaks the graph, also one that is registered after the graph was made."""
+    """A hook on a leaf breaks the graph, also a hook that is registered after the graph was compiled."""
     nbcompile.reset()
     compiled = nbcompile.compile(backward, backend="eager")
     x = torch.tensor([1.0, 2.0, 3.0])
@@ -227,7 +227,7 @@ def test_hooks_of_a_leaf_run():
 
 
 def test_a_differentiable_gradient_is_left_to_eager():
-    """``backward(create_graph=True)`` makes ``.grad`` differentiable, which the traced accumulation could not."""
+    """``backward(create_graph=True)`` makes ``.grad`` differentiable, so the graph breaks before it."""
     nbcompile.reset()
     w = weights()
     with config.patch(trace_autograd_ops=True):
@@ -236,7 +236,7 @@ def test_a_differentiable_gradient_is_left_to_eager():
 
 
 def test_arguments_of_backward_are_told_as_values():
-    """In the words of every other break, not as Python prints the compiler's objects."""
+    """The message of the graph break shows the arguments as values, as the messages of other breaks do."""
     nbcompile.reset()
     with config.patch(trace_autograd_ops=True):
         told = nbcompile.explain(creates_a_graph, backend="eager")(weights(), torch.ones(3))
@@ -245,7 +245,7 @@ def test_arguments_of_backward_are_told_as_values():
 
 @pytest.mark.parametrize("setting", [False, True])
 def test_the_setting_decides(setting):
-    """Without it the break's hint names it."""
+    """A graph break without the setting has a hint that names the setting."""
     nbcompile.reset()
     recorder = api.new_recorder("backward")
     with recorder.listening(), config.patch(trace_autograd_ops=setting):
@@ -257,7 +257,7 @@ def test_the_setting_decides(setting):
 
 
 def test_a_module_is_trained_as_in_eager():
-    """Forward, backward and the update of all parameters in one graph, for ten steps."""
+    """One graph contains forward, backward and the update of all parameters; ten steps give eager mode's losses."""
     nbcompile.reset()
     module = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
     x = torch.linspace(-1, 1, 20).reshape(5, 4)
@@ -281,7 +281,7 @@ def test_a_module_is_trained_as_in_eager():
 
 
 def test_errors_of_eager_are_raised():
-    """A loss without a gradient, and one that is no scalar."""
+    """``backward`` raises eager mode's error for a loss without a gradient, and for one that is not a scalar."""
     nbcompile.reset()
     for function, arguments in (
         (lambda x: x.sum().backward(), (torch.ones(3),)),
@@ -300,7 +300,7 @@ def makes_a_leaf(x):
 
 
 def test_a_leaf_that_is_made_inside_is_left_to_eager():
-    """Its ``.grad`` would have to be an attribute of a result of the graph."""
+    """The graph breaks, because a graph cannot set ``.grad`` on a tensor that it creates."""
     nbcompile.reset()
     with config.patch(trace_autograd_ops=True):
         torch.testing.assert_close(nbcompile.compile(makes_a_leaf)(torch.ones(3)), makes_a_leaf(torch.ones(3)))

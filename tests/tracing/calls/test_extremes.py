@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.extremes: ``min``, ``max`` and ``sum`` choose as CPython does."""
+"""Tests for nbcompile.tracing.calls.extremes: ``min``, ``max`` and ``sum`` choose the same values as CPython."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_extremes_are_pythons(name):
-    """Items, ties, keys and defaults are treated as by CPython."""
+    """Items, ties, keys and defaults have the same effect as in CPython."""
     function = PROGRAMS[name]
     x = torch.tensor([3.0, -1.0])
     expected, got = function(x, 5), nbcompile.compile(function, backend="eager")(x, 5)
@@ -47,7 +47,7 @@ def test_extremes_are_pythons(name):
     ids=["empty", "a default beside arguments", "texts", "not comparable", "not iterable"],
 )
 def test_errors_are_pythons(function):
-    """What cannot be compared, iterated or added raises CPython's exception."""
+    """Values that cannot be compared, iterated over or added raise CPython's exception."""
     with pytest.raises((ValueError, TypeError)) as expected:
         function(torch.ones(1))
     with pytest.raises(type(expected.value)) as got:
@@ -56,7 +56,7 @@ def test_errors_are_pythons(function):
 
 
 def test_extremes_of_sizes_are_nodes():
-    """``max`` of a symbolic size is one graph for all sizes, as it is a node of the graph."""
+    """``max`` of a symbolic size is a node of the graph, so one graph serves all sizes."""
     function = nbcompile.compile(lambda x: x.sum() * max(x.shape[0], 4), backend="eager", dynamic=True, fullgraph=True)
     assert function(torch.ones(2)).item() == 8
     with nbcompile.set_stance("fail_on_recompile"):
@@ -71,7 +71,7 @@ PAIRS = [(3.0, 2), (3.0, 5), (NAN, 1.0), (1.0, NAN), (0.0, -0.0), (-0.0, 0.0), (
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_tensor_and_a_number(pair, backend):
-    """The result is the tensor itself or the number itself, with its type, as eager mode chooses."""
+    """The result is the same tensor or the same number as in eager mode, with its type."""
     number, tensor = pair[1], torch.tensor(pair[0])
     for function in (lambda t: max(t, number), lambda t: min(t, number), lambda t: max(number, t)):
         expected, got = function(tensor), nbcompile.compile(function, backend=backend)(tensor)
@@ -82,14 +82,14 @@ def test_a_tensor_and_a_number(pair, backend):
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_two_tensors(pair, backend):
-    """Of two tensors the first stays, unless the second is strictly better: also beside NaN, zeros and other dtypes."""
+    """The first tensor is the result unless the second is strictly better, also with NaN, zeros and other dtypes."""
     tensors = [torch.tensor(number) for number in pair]
     for function in (lambda a, b: max(a + 0, b + 0), lambda a, b: min(b * 1, a * 1)):
         assert repr(nbcompile.compile(function, backend=backend)(*tensors)) == repr(function(*tensors))
 
 
 def test_two_tensors_of_a_kind_are_one_graph():
-    """A choice between tensors of one dtype is a node, without a guard; gradients go to the chosen one."""
+    """A choice between tensors of one dtype is a node, without a guard; the gradient flows to the chosen tensor."""
     function = nbcompile.compile(lambda a, b: max(a * 2, b * 2), backend="inductor", fullgraph=True)
     for values in ((1.0, 2.0), (2.0, 1.0), (1.0, 1.0)):
         a, b = (torch.tensor(value, requires_grad=True) for value in values)

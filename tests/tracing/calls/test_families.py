@@ -13,7 +13,7 @@ from tests.support.graphs import Graphs
 
 
 def test_no_function_has_two_handlers():
-    """A second one would hide the first; every number function of ``math`` has one, or a polyfill."""
+    """Each number function of ``math`` has one handler or a polyfill: a second handler would replace the first."""
     functions = [function for function, _ in FAMILIES]
     assert len(functions) == len(set(functions))
     missing = {name for name, each in vars(math).items() if callable(each) and each not in functions}
@@ -21,7 +21,7 @@ def test_no_function_has_two_handlers():
 
 
 def test_answers_are_pythons():
-    """Values, and exceptions with their words."""
+    """The values and the texts of the exceptions are Python's."""
     names = {"operator": operator, "math": math}
     check(
         "math.sqrt(2.0), math.floor(-2.5), math.ceil(2), math.trunc(-2.5), math.gcd(12, 18)",
@@ -39,7 +39,7 @@ def test_answers_are_pythons():
 
 
 def test_math_of_a_symbol_specialises_nothing():
-    """A root of a size is a node; another size needs no other graph."""
+    """A root of a size is a node of the graph, so another size needs no recompile."""
     assert math.sqrt in SYMBOLIC_MATH
     graphs = Graphs()
     compiled = nbcompile.compile(lambda x: x * math.sqrt(x.size(0)), backend=graphs, dynamic=True, fullgraph=True)
@@ -49,13 +49,13 @@ def test_math_of_a_symbol_specialises_nothing():
 
 
 def test_math_of_a_tensor_is_a_break_that_names_it():
-    """Python asks the tensor for a number."""
+    """The graph break names the function, because Python would convert the tensor to a number."""
     with pytest.raises(nbcompile.exc.Unsupported, match=r"math\.exp"):
         nbcompile.compile(lambda x: x + math.exp(x.sum()), backend="eager", fullgraph=True)(torch.zeros(2))
 
 
 def test_an_item_is_stored_by_the_operator():
-    """``operator.setitem`` is a side effect on the user's list, replayed after the graph."""
+    """``operator.setitem`` is a side effect on the user's list, which runs after the graph."""
 
     def f(x, xs):
         operator.setitem(xs, 0, x + 1)

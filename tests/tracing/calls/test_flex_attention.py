@@ -1,4 +1,4 @@
-"""Attention whose scores a function changes: bodies of numbers in tensors, and what they close over."""
+"""Attention with functions that change its scores: their bodies on scalar tensors, and their closures."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ OPERATOR = torch.ops.higher_order.flex_attention
 
 
 def heads():
-    """Query, key and value."""
+    """The query, the key and the value."""
     torch.manual_seed(0)
     return [torch.randn(1, 2, 16, 8) for _ in range(3)]
 
 
 def attention(q, k, v, scores=lambda s: s, kept=None):
-    """What the operator means, by products: it is compiled by torch where it is called in eager mode."""
+    """The result of the operator, computed with matrix products: torch compiles the operator itself in eager mode."""
     found = scores(q @ k.transpose(-1, -2) / 8**0.5)
     return (found if kept is None else found.masked_fill(~kept, -torch.inf)).softmax(-1) @ v
 
@@ -38,7 +38,7 @@ def placeholders(body):
 
 
 def test_functions_are_graphs_of_numbers_in_tensors():
-    """The score's function has the score and four places, the mask's the four places, each without dimensions."""
+    """The score's body takes the score and four indices, and the mask's body four indices, all as scalar tensors."""
 
     def f(q, k, v):
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i - j))
@@ -53,7 +53,7 @@ def test_functions_are_graphs_of_numbers_in_tensors():
 
 
 def test_a_tensor_that_a_function_closes_over_is_an_argument():
-    """Of the score's function, then of the mask's: the last two arguments of the operator."""
+    """Captured tensors of the score function, then those of the mask, are the last two arguments of the operator."""
 
     kept, bias = torch.arange(16) < 9, torch.tensor([0.5, -0.5])
     mask = create_block_mask(lambda b, h, i, j: kept[j], 1, 1, 16, 16, device="cpu")
@@ -68,7 +68,7 @@ def test_a_tensor_that_a_function_closes_over_is_an_argument():
 
 
 def test_a_number_in_a_tensor_is_an_index_and_no_question():
-    """Reading ``bias[h]`` is an operator in the body: nothing asks which number it is, and no graph breaks."""
+    """``bias[h]`` is an operator in the body: nothing reads the number, and the graph does not break."""
 
     def f(q, k, v, bias):
         return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + bias[h, i - j])
@@ -76,11 +76,11 @@ def test_a_number_in_a_tensor_is_an_index_and_no_question():
     bias, (i, j) = torch.linspace(-1, 1, 62).reshape(2, 31), (torch.arange(16)[:, None], torch.arange(16))
     module = captured(f, *heads(), bias, expected=attention(*heads(), lambda s: s + bias[:, i - j]))
     called = [node for node in module.score_mod_0.graph.nodes if node.op == "call_function"]
-    assert len(called) == 3  # the difference, the reading, the sum
+    assert len(called) == 3  # the difference, the lookup, the sum
 
 
 def test_scale_and_options_are_constants_of_the_node():
-    """The scale is the user's."""
+    """The node has the user's scale as a constant."""
 
     def f(q, k, v):
         return flex_attention(q, k, v, scale=0.25)

@@ -45,7 +45,7 @@ def test_known_values_fold(name):
 
 
 def test_a_container_with_a_tensor_does_not_fold():
-    """A value that is not known ends the graph; the result is eager mode's."""
+    """A tensor in the list is not known while tracing, so the graph breaks; the result equals eager mode's."""
 
     def function(x: torch.Tensor) -> float:
         return math.fsum([x.sum(), 1.0]) * 2
@@ -58,7 +58,7 @@ def _error_of_hooks():
 
 
 def test_the_error_of_disabled_hooks_is_that_of_the_call():
-    """It is guarded as of the frame's start; what the frame disables itself, and puts back, is no other answer."""
+    """A guard checks the message at the start of the frame; a message that the frame sets itself needs no guard."""
     disabled = torch.autograd.graph.disable_saved_tensors_hooks
 
     def asks(x):

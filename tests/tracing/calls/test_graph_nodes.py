@@ -19,7 +19,7 @@ def program(x):
 
 
 def test_an_operator_on_trackers_is_a_node_of_the_graph():
-    """Its result is a tensor; the operator was run on fakes."""
+    """The result is a tensor; the operator runs on fake tensors."""
     _, interpreter = frame_of(program, 4)
     three = interpreter.apply(torch.zeros, [ConstantVariable(3)])
     added = interpreter.apply_method("add", [three, ConstantVariable(1)])
@@ -28,7 +28,7 @@ def test_an_operator_on_trackers_is_a_node_of_the_graph():
 
 
 def test_what_is_known_while_tracing_needs_no_node():
-    """A number of dimensions is a constant, and its node is erased; static sizes are constants, too."""
+    """The number of dimensions is a constant, and its node is erased; static sizes and strides are constants, too."""
     _, interpreter = frame_of(program, 4)
     three = interpreter.apply(torch.zeros, [ConstantVariable(3)])
     assert interpreter.apply_method("dim", [three]).value == 1
@@ -38,14 +38,14 @@ def test_what_is_known_while_tracing_needs_no_node():
 
 
 def test_the_result_of_an_operator_with_out_is_the_argument():
-    """``torch.add(x, 1, out=z)`` returns z itself: one tracker."""
+    """``torch.add(x, 1, out=z)`` returns the tracker of z itself."""
     _, interpreter = frame_of(program, 4)
     three, out = (interpreter.apply(torch.zeros, [ConstantVariable(3)]) for _ in range(2))
     assert interpreter.apply(torch.add, [three, ConstantVariable(1)], {"out": out}) is out
 
 
 def test_several_results_are_a_tuple_of_trackers():
-    """Of each tensor among them the graph takes the item; the class is the operator's."""
+    """The graph reads each tensor by its index; the tuple has the class that the operator returns."""
     _, interpreter = frame_of(program, 4)
     three = interpreter.apply(torch.zeros, [ConstantVariable(3)])
     found = interpreter.apply(torch.max, [three, ConstantVariable(0)])

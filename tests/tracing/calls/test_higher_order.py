@@ -1,4 +1,4 @@
-"""Operators that are given functions: what is in the graph, in which order bodies take their inputs, and misuse."""
+"""Higher-order operators: their graphs, the order of the inputs of their bodies, and misuse."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ X, Y = torch.linspace(-1, 1, 3), torch.full((3,), 2.0)
 
 
 def inputs(module, name):
-    """Names of a body's inputs, in order."""
+    """The names of a body's inputs, in order."""
     return [node.target for node in getattr(module, name).graph.find_nodes(op="placeholder")]
 
 
 def called(module, operator):
-    """The one node that calls an operator."""
+    """The only node that calls an operator."""
     (node,) = module.graph.find_nodes(op="call_function", target=operator)
     return node
 
 
 def test_both_branches_take_the_same_inputs_in_one_order():
-    """First what both use, then what one uses; the other branch has an input for it that nothing reads."""
+    """Tensors that both branches use come first; a branch has an unused input for a tensor of the other branch."""
 
     def f(x, y, z):
         return torch.cond(x.sum() > 0, lambda a: a + z, lambda a: a.sin() * y, (x,))
@@ -41,7 +41,7 @@ def test_both_branches_take_the_same_inputs_in_one_order():
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_condition_that_is_known_chooses_its_branch(flag):
-    """The branch is inlined, and no operator is left."""
+    """The branch is inlined, and the operator is not in the graph."""
 
     def f(x):
         return torch.ops.higher_order.cond(flag, lambda a: (a.sin(),), lambda a: (a.cos(),), (x,))
@@ -52,7 +52,7 @@ def test_a_condition_that_is_known_chooses_its_branch(flag):
 
 
 def test_what_a_branch_returns_keeps_its_containers():
-    """The operator returns tensors in a row; the program gets the dict and the list that the branches return."""
+    """The operator returns a flat sequence of tensors; the program receives the dict and the list of the branches."""
 
     def f(x):
         return torch.cond(
@@ -111,13 +111,13 @@ def raises(x):
     ],
 )
 def test_what_cannot_be_one_operator_is_an_error(function, reason):
-    """Outside of a graph these operators have no meaning: the reason is said, and no graph breaks in silence."""
+    """These operators have no meaning outside a graph, so a misuse raises an error instead of breaking the graph."""
     with pytest.raises(errors.UncapturedHigherOrderOpError, match=reason):
         nbcompile.compile(function, backend="eager")(X.clone())
 
 
 def test_a_body_of_a_loop_takes_all_that_is_carried():
-    """Condition and step have an input for each carried tensor, and for what either closes over."""
+    """The condition and the body take all carried tensors, and all tensors that either function captures."""
 
     def f(x, y):
         return torch._higher_order_ops.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * y), (torch.tensor(0), x))
@@ -128,7 +128,7 @@ def test_a_body_of_a_loop_takes_all_that_is_carried():
 
 
 def test_a_loop_that_never_runs_is_no_operator():
-    """A condition that is false for every tensor leaves what is carried as it is."""
+    """A condition that is always false leaves the carried values unchanged."""
 
     def f(x):
         return OPERATORS.while_loop(lambda a: False, lambda a: (a + 1,), (x,), ())[0] * 2
@@ -139,7 +139,7 @@ def test_a_loop_that_never_runs_is_no_operator():
 
 
 def test_a_checkpoint_keeps_its_body_and_its_settings():
-    """Settings are keywords of the operator; other keywords are the function's."""
+    """Settings of the checkpoint are keywords of the operator; other keywords are arguments of the function."""
 
     def body(a, *, factor):
         return (a * factor).sin()
@@ -158,7 +158,7 @@ def contexts_of(policy):
 
 
 def test_the_contexts_of_a_checkpoint_are_not_traced():
-    """``context_fn`` is kept at the graph of the body, as the partial that it is, with its arguments."""
+    """``context_fn`` is stored in the metadata of the body, as the same partial with its arguments."""
 
     def f(x):
         return checkpoint(torch.sin, x, use_reentrant=False, context_fn=functools.partial(contexts_of, ["mm", 1]))
@@ -170,7 +170,7 @@ def test_the_contexts_of_a_checkpoint_are_not_traced():
 
 
 def test_slices_that_bodies_are_traced_with_are_not_in_the_graph():
-    """``map`` and ``scan`` trace their function with the first slice of each tensor: no ``select`` is left."""
+    """``map`` and ``scan`` trace their function with the first slice of each tensor, and leave no ``select`` behind."""
 
     def mapped(x):
         return torch._higher_order_ops.map(lambda row: row.sin(), x)
@@ -187,7 +187,7 @@ def test_slices_that_bodies_are_traced_with_are_not_in_the_graph():
 
 
 def test_an_associative_scan_gives_its_function_two_elements():
-    """Of each tensor that is scanned the body has two inputs: the function joins two elements."""
+    """The body has two inputs for each scanned tensor, because the function combines two elements."""
 
     def f(x):
         return torch._higher_order_ops.associative_scan(lambda a, b: a * b, x, 0, combine_mode="generic")

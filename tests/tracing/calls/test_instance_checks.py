@@ -1,4 +1,4 @@
-"""isinstance and issubclass while tracing."""
+"""``isinstance`` and ``issubclass`` while tracing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.tracing.calls.test_builtins import NAMES
 
 
 def test_kinds_of_values():
-    """Classes, tuples of them, and what is neither."""
+    """The second argument is a class or a tuple of classes; any other value raises an error."""
     check(
         "isinstance(1, (int, str)), isinstance(1, ()), isinstance(True, int)", "isinstance(1, 5)", "isinstance(1, (5,))",
         "issubclass(int, (str, object)), issubclass(bool, int)", "issubclass(1, int)", "issubclass(int, 1)", "type(thing) is Thing",
@@ -18,7 +18,7 @@ def test_kinds_of_values():
 
 
 def test_what_is_no_class_is_refused_in_the_words_of_python():
-    """A list of classes is none, nor is a tensor; a class before it in a tuple answers first."""
+    """A list of classes or a tensor is refused; in a tuple, an earlier class that matches answers first."""
     others = (
         "[int]",
         "3",

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.instances: isinstance of what answers by itself."""
+"""Tests for nbcompile.tracing.calls.instances: ``isinstance`` of classes that define their own check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WithScale:
     "value", [None, 3, 2.5, "text", b"x", True, (), [1], {"a": 1}, {1}, WithScale(), torch.ones(2), torch.nn.ReLU()]
 )
 def test_a_protocol_with_attributes(value):
-    """It is asked about a value, as classes cannot be asked: what has the attributes is an instance."""
+    """An object that has the attributes of the protocol is an instance of it."""
 
     def program(x, value):
         return x + isinstance(value, Scaled), isinstance(value, (int, Shaped))
@@ -42,7 +42,7 @@ def test_a_protocol_with_attributes(value):
 
 
 def test_a_protocol_with_attributes_and_changing_numbers():
-    """A number that became a symbol is asked like any other of its class."""
+    """A number that became symbolic gives the same answer as any other number of its class."""
 
     def program(x, value):
         return x * value + isinstance(value, Scaled)
@@ -120,7 +120,7 @@ def scaled(value):
     ],
 )
 def test_a_protocol_is_asked_about_what_the_program_has_stored(program, arguments):
-    """Attributes that are set or deleted while tracing count, and ``None`` in place of a method."""
+    """Attributes that are set or deleted while tracing count; a method that is ``None`` does not."""
     compiled = nbcompile.compile(program, backend="eager")
     for more in arguments():
         expected = program(torch.ones(2), *more)[1:]
@@ -128,7 +128,7 @@ def test_a_protocol_is_asked_about_what_the_program_has_stored(program, argument
 
 
 def test_a_protocol_is_asked_about_the_attributes_of_a_tensor():
-    """What is stored on it, and what its class has; another tensor is asked again."""
+    """Attributes of the tensor and of its class count, and another tensor is checked anew."""
     compiled = nbcompile.compile(of_a_tensor, backend="eager")
     for make in (
         lambda: torch.ones(2),
@@ -148,7 +148,7 @@ def forms(x):
 
 
 def test_a_tensor_and_the_forms_of_typing():
-    """``typing.Sized`` stands for a class; ``list[int]`` is refused in Python's words."""
+    """``typing.Sized`` is treated as a class; ``list[int]`` raises an error with Python's text."""
     assert nbcompile.compile(forms, backend="eager")(torch.ones(2))[1:] == forms(torch.ones(2))[1:]
 
 
@@ -170,7 +170,7 @@ def _function(x):
 
 @pytest.mark.parametrize("program", [_made_without, _made_with, _function])
 def test_what_has_not_the_attributes_is_no_instance(program):
-    """A protocol with attributes answers no, where asking its class would be an error."""
+    """The check returns False for an object without the attributes of the protocol."""
     nbcompile.reset()
     x = torch.ones(2)
     function = lambda x: (x + 1, program(x))  # noqa: E731
@@ -184,7 +184,7 @@ class NotForRunTime(typing.Protocol):
 @pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 @pytest.mark.parametrize("value", [torch.ones(2), [1], WithScale()], ids=["tensor", "list", "object"])
 def test_a_protocol_that_may_not_be_asked(value):
-    """Eager mode's TypeError, caught by the program."""
+    """A protocol without ``runtime_checkable`` raises eager mode's TypeError, which the program catches."""
 
     def program(x, value):
         try:

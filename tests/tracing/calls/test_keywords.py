@@ -1,4 +1,4 @@
-"""What a function needs may be given by name, and what it does not take it refuses.
+"""Functions accept arguments by name, and refuse those that they do not have.
 
     torch.is_floating_point(input=y)     as torch.is_floating_point(y)
     list(iterable=[1])                   Python's own TypeError
@@ -43,7 +43,7 @@ CALLS = """
 
 @pytest.mark.parametrize("call", [each.strip() for each in CALLS.replace("\n", "  ").split("  ") if each.strip()])
 def test_arguments_by_name_and_refused_arguments(call: str) -> None:
-    """The value of the call, or the kind of its error, beside a result of the graph."""
+    """The call gives eager mode's value, or an error of the same kind."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:
         names: dict[str, Any] = {"torch": torch, "functools": functools, "collections": collections, "math": math}

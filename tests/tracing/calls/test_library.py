@@ -1,4 +1,4 @@
-"""Functions of the standard library that are traced where torch.compile breaks, or differs from eager."""
+"""Functions of the standard library that are traced where torch.compile breaks the graph or differs from eager mode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hint:
 
 
 def test_length_hint_is_known_while_tracing():
-    """Of iterators, generators, tensors and objects with ``__length_hint__``, in one graph."""
+    """``length_hint`` works in one graph for iterators, generators, tensors and objects with ``__length_hint__``."""
 
     def f(x):
         hint = operator.length_hint
@@ -40,7 +40,7 @@ def test_length_hint_is_known_while_tracing():
 
 @pytest.mark.parametrize("given", [(Hint(-1),), (Hint("a"),), (3, "a")], ids=["negative", "text", "default"])
 def test_length_hint_refuses_as_in_eager(given):
-    """The exception's class and text are Python's own."""
+    """The class and the text of the exception are Python's."""
 
     def f(x):
         try:
@@ -53,7 +53,7 @@ def test_length_hint_refuses_as_in_eager(given):
 
 @pytest.mark.parametrize("given", [([1], -1), (5, -1), (5, 0), (5, 1), ([1, 2], 3)], ids=str)
 def test_tee_refuses_as_in_eager(given):
-    """It looks at the number first, then for an iterator; none is asked for if there are to be no copies."""
+    """``tee`` checks the number first and then the iterator; for zero copies it needs no iterator."""
 
     def f(x):
         try:
@@ -69,14 +69,14 @@ def passes_no_key(items, key=None):
 
 
 def test_a_key_that_is_none_is_no_key():
-    """Also where it is an argument that nothing looked at yet."""
+    """``key=None`` is treated as a missing key, also if it is an argument that was not read before."""
     explained = nbcompile.explain(lambda x: (x + 1, passes_no_key([2, 3, 1])), backend="eager")(torch.ones(2))
     assert (explained.graph_count, explained.graph_break_count) == (1, 0)
     assert explained.result[1] == passes_no_key([2, 3, 1])
 
 
 def test_the_owner_of_a_method_in_c():
-    """``__self__`` of a bound method is the very object, which goes on from where it is."""
+    """``__self__`` of a bound method is the original object, with its current state."""
 
     def f(x):
         items = iter([1, 2, 3])
@@ -91,7 +91,7 @@ def test_the_owner_of_a_method_in_c():
 
 
 def test_pairs_of_inputs_are_sorted():
-    """Numbers in tuples, which nothing looked at before, are known as numbers alone are."""
+    """Numbers inside tuples that the program has not read before can be compared, as single numbers can."""
 
     def f(x, numbers):
         return x + 1, sorted((-number, index) for index, number in enumerate(numbers))
@@ -104,7 +104,7 @@ def test_pairs_of_inputs_are_sorted():
 
 
 def test_a_named_tuple_class_belongs_to_the_module_that_makes_it():
-    """Not to the tracer, which calls ``namedtuple``."""
+    """``__module__`` of the class is the user's module, not that of the tracer, which calls ``namedtuple``."""
     check(
         "namedtuple('N', 'a b').__module__", "namedtuple('N', 'a b', module='other').__module__",
         "namedtuple('N', 'a b', defaults=[3])(1)._asdict()", "namedtuple('N', 'a b', module=None).__module__",

@@ -1,4 +1,4 @@
-"""Nested tensors: one node each, and one graph for all ragged sizes."""
+"""Nested tensors: one node for each operation, and one graph for all ragged sizes."""
 
 import torch
 
@@ -7,7 +7,7 @@ from tests.support.graphs import Graphs
 
 
 def test_a_constructor_is_one_node():
-    """Whatever it does inside; the result is a nested tensor of eager's parts."""
+    """The constructor is a single node of the graph, and the parts of its result equal eager mode's."""
 
     def f(values, offsets):
         return torch.nested.nested_tensor_from_jagged(values, offsets) * 2
@@ -22,7 +22,7 @@ def test_a_constructor_is_one_node():
 
 
 def test_another_ragged_size_is_the_same_graph():
-    """Rows of other lengths, as long as they are as many: after the second call, which finds that lengths differ."""
+    """Rows with other lengths reuse the second graph, as long as the number of rows is the same."""
     graphs = Graphs()
     compiled = nbcompile.compile(lambda x: x.sin() + 1, backend=graphs, fullgraph=True)
     for lengths in ([2, 3], [4, 1], [7, 7], [9, 1]):
@@ -33,7 +33,7 @@ def test_another_ragged_size_is_the_same_graph():
 
 
 def test_padding_is_one_node():
-    """To a tensor of an ordinary layout."""
+    """``to_padded_tensor`` returns a tensor with an ordinary layout, in one graph."""
 
     def f(x):
         return torch.nested.to_padded_tensor(x, 0.5)

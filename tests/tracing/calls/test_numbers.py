@@ -1,4 +1,4 @@
-"""Symbolic ints in a graph are Python's ints: they do not wrap, and what raises in Python raises."""
+"""Symbolic ints in a graph are Python's ints: they do not overflow, and errors of Python are raised."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ USES = ("x + {} % 1009", "x + ({}) / 7", "x * (1 if {} > 1000 else 2)", "(x + 1,
 
 
 def made(source: str) -> Callable[..., Any]:
-    """A function of a tensor and two ints, with its source where tracebacks look for it."""
+    """A function of a tensor and two ints, whose source is stored where tracebacks look for it."""
     text = f"def f(x, k, j):\n    n = x.shape[0]\n    return {source}\n"
     linecache.cache["<numbers>"] = (len(text), None, text.splitlines(keepends=True), "<numbers>")
     names: dict[str, Any] = {"math": math}
@@ -70,7 +70,7 @@ def made(source: str) -> Callable[..., Any]:
 
 
 def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """What a call gives: values as they print, tensors by their elements."""
+    """The outcome of a call: its values, with tensors as lists, or its exception."""
     try:
         result = function(*arguments)
     except (ArithmeticError, ValueError, MemoryError, TypeError) as error:
@@ -87,7 +87,7 @@ def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     calls=st.lists(st.tuples(ints, ints, st.integers(2, 5)), min_size=2, max_size=4),
 )
 def test_expressions_of_ints(backend: str, source: str, calls: list[tuple[int, int, int]]) -> None:
-    """Whatever is computed of ints and sizes, call after call, is what Python computes."""
+    """Expressions of ints and sizes give Python's results, call after call."""
     nbcompile.reset()
     function = made(source)
     compiled = nbcompile.compile(function, backend=backend)
@@ -104,7 +104,7 @@ def test_expressions_of_ints(backend: str, source: str, calls: list[tuple[int, i
     calls=st.lists(st.tuples(floats, floats | ints, st.integers(2, 5)), min_size=2, max_size=5),
 )
 def test_expressions_of_floats(source: str, calls: list[tuple[float, float, int]]) -> None:
-    """The same of floats: no number that a graph cannot take makes another result, or an exception of the compiler."""
+    """Expressions of floats give Python's results, also for numbers that a graph cannot contain."""
     nbcompile.reset()
     function = made(source)
     compiled = nbcompile.compile(function, backend="eager")
@@ -116,7 +116,7 @@ def test_expressions_of_floats(source: str, calls: list[tuple[float, float, int]
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_power_of_a_negative_number(backend: str) -> None:
-    """A graph is written as Python, where ``-2 ** x`` is not ``(-2) ** x``."""
+    """A graph is Python text, in which ``-2 ** x`` differs from ``(-2) ** x``."""
 
     def powers(x, k):
         return (-2) ** x, (-1.0) ** x, x * (-3) ** k
@@ -145,7 +145,7 @@ CALLS: dict[str, tuple[str, list[tuple[int, int]]]] = {
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("name", CALLS)
 def test_ints_that_outgrow_the_graph(name: str, backend: str) -> None:
-    """What does not fit into an int64, or has no value, is computed and refused as in eager."""
+    """A value that does not fit into an int64, or that does not exist, gives eager mode's result or error."""
     source, calls = CALLS[name]
     function = made(source)
     function.__globals__["torch"] = torch
@@ -157,7 +157,7 @@ def test_ints_that_outgrow_the_graph(name: str, backend: str) -> None:
 
 
 def test_ints_that_fit_are_one_entry() -> None:
-    """A product stays symbolic as long as it fits: three values, two graphs."""
+    """A product stays symbolic while it fits into an int64: four values need only two graphs."""
     frame_recorder = recorder.Recorder("numbers")
     compiled = nbcompile.compile(made("x + k * k"), backend="eager")
     with frame_recorder.listening():
@@ -167,7 +167,7 @@ def test_ints_that_fit_are_one_entry() -> None:
 
 
 def test_sums_promise_nothing() -> None:
-    """A sum of an int and a size fits by itself: only the int is bounded."""
+    """A sum of an int and a size cannot overflow, so only the int has a guard on its range."""
     compiled = nbcompile.explain(made("x + (k + n)"), backend="eager", dynamic=True)
     guards = [
         each.condition for each in compiled(torch.ones(4), 5, 0).guards if "4611686018427387903" in each.condition
@@ -182,7 +182,7 @@ class Permission(enum.IntFlag):
 
 
 def test_combined_flags_are_numbers_of_the_graph() -> None:
-    """A combination of flags has no name that the graph's text could use: it is its number there."""
+    """A combination of flags has no name that the text of the graph could use: the graph contains its number."""
 
     def marked(x, flags):
         return x * flags, x + (flags | Permission.RUN), Permission.READ in flags, flags & Permission.WRITE
@@ -210,7 +210,7 @@ OF_TRUTH_VALUES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("source", ["of a symbol", "drawn"])
 @pytest.mark.parametrize("name", OF_TRUTH_VALUES)
 def test_truth_values_count_as_numbers(name: str, source: str, recwarn: pytest.WarningsRecorder) -> None:
-    """`(n > 3) == 1` and `float(n > 3)` of a symbol, and of a number that is drawn, are as in eager mode, without a warning."""
+    """`(n > 3) == 1` and `float(n > 3)` are as in eager mode, of a symbol and of a random number, without a warning."""
     ask = OF_TRUTH_VALUES[name]
 
     def program(x: torch.Tensor, n: int) -> object:
@@ -232,7 +232,7 @@ def test_truth_values_count_as_numbers(name: str, source: str, recwarn: pytest.W
 
 
 def test_results_keep_what_was_stored_on_them() -> None:
-    """Attributes of a tensor that a graph computes are there when it is returned, also two that name each other."""
+    """A tensor that the graph returns has its attributes, also if two tensors refer to each other."""
 
     def paired(x):
         y, z = x * 2, x + 1
@@ -250,7 +250,7 @@ ZEROS = [complex(one, other) for one in (0.0, -0.0, math.inf) for other in (0.0,
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("number", ZEROS, ids=repr)
 def test_complex_constants_keep_the_signs_of_their_zeros(number, backend):
-    """A graph is Python text, and ``-0+0j`` in it would be another number; nor has ``infj`` a meaning."""
+    """A graph is Python text, in which ``-0+0j`` is another number and ``infj`` has no meaning."""
 
     def f(x):
         return x * number, torch.full((2,), number), [x + number], number
@@ -276,7 +276,7 @@ def _extremes_without_a_key(x):
 
 
 def test_no_key_is_none():
-    """``key=None`` is as none: the library passes it on."""
+    """``key=None`` is the same as no key, because the library passes it on."""
     x = torch.ones(2)
     assert str(nbcompile.compile(_extremes_without_a_key, backend="eager")(x)) == str(_extremes_without_a_key(x))
 
@@ -293,7 +293,7 @@ def _sorted_backwards(x, reverse):
 
 @pytest.mark.parametrize("reverse", [None, 1, 0, True, 2.5, "yes"])
 def test_whether_to_sort_backwards_is_a_number(reverse):
-    """What is none raises, in the words of this version of Python."""
+    """A value of ``reverse`` that is not a number raises an error, with the text of this version of Python."""
     x = torch.ones(2)
     compiled = nbcompile.compile(_sorted_backwards, backend="eager")
     assert str(compiled(x, reverse)) == str(_sorted_backwards(x, reverse))
@@ -319,14 +319,14 @@ def _divided(x, whole, real):
 
 
 def test_the_words_of_a_division_by_zero():
-    """They are Python's for numbers of these types, also where the number is a symbol."""
+    """The text is Python's for these types of numbers, also if the number is a symbol."""
     compiled = nbcompile.compile(_divided, backend="eager")
     for whole, real in ((3, 2.5), (4, 3.5), (9, 4.5)):
         assert compiled(torch.ones(2), whole, real)[1] == _divided(torch.ones(2), whole, real)[1]
 
 
 def test_a_symbolic_number_is_the_small_integer_that_it_equals() -> None:
-    """`n is 3` of a symbolic number is as in CPython, which keeps one object for a small integer and a truth value."""
+    """`n is 3` of a symbolic number is as in CPython, which has one object for each small integer and each bool."""
 
     def program(x: torch.Tensor, n: int) -> list[object]:
         size = x.shape[0]
@@ -341,7 +341,7 @@ def test_a_symbolic_number_is_the_small_integer_that_it_equals() -> None:
 
 
 def test_a_constant_on_the_stack_of_two_branches_keeps_its_identity() -> None:
-    """A chained comparison that breaks leaves a constant on the stack, which the resume function may take as symbolic."""
+    """A chained comparison that breaks leaves a constant on the stack, and the resume function returns it unchanged."""
 
     class Thing:
         flag: object
@@ -371,7 +371,7 @@ EXTREMES_OF_ITERATORS = {
 @pytest.mark.parametrize("name", EXTREMES_OF_ITERATORS)
 @pytest.mark.parametrize("other", [1.0, 1])
 def test_the_extreme_of_an_iterator_looks_at_each_item(name, other):
-    """An iterator's items are looked at when they are used: a float beside a symbolic size is compared with it."""
+    """Items of an iterator are read when they are used: a float is compared with a symbolic size."""
     function = EXTREMES_OF_ITERATORS[name]
     compiled = nbcompile.compile(function, backend="eager")
     for size in (3, 4, 5):

@@ -1,4 +1,4 @@
-"""Numbers, also symbolic ones, where Python wants an index, a count or a length: taken, or refused in Python's words."""
+"""Numbers, also symbolic ones, where Python expects an index, a count or a length."""
 
 import collections
 import itertools
@@ -64,7 +64,7 @@ list(reversed(iter([n])))
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_numbers_as_indices(text: str, dynamic: bool | None) -> None:
-    """Each expression gives what it gives in eager mode: a value, or an error with its text; never an internal one."""
+    """Each expression gives eager mode's value, or an error with the same text; never an internal error."""
     scope: dict[str, Any] = {"torch": torch, "collections": collections, "itertools": itertools, "operator": operator}
     exec(f"def f(x, n):\n    y = x + 1\n    return y, {text}", scope)  # noqa: S102  # the expressions of the table
     for numbers in ((1, 2), (1.0, 2.0), (True, 2.5)):

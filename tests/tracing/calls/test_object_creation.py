@@ -24,7 +24,7 @@ class Point(list):
 
 
 def test_new_and_init_of_a_list_run():
-    """The object that leaves traced code has the class, the items and the attribute of an eager one."""
+    """The returned object has the class, the items and the attribute of eager mode's."""
 
     def program(x):
         return Point(x + 1, x + 2)
@@ -37,7 +37,7 @@ def test_new_and_init_of_a_list_run():
 
 
 class Base:
-    """Its ``__new__`` makes objects of the subclass below."""
+    """A class whose ``__new__`` creates objects of the subclass below."""
 
     def __new__(cls, *_: Any) -> Any:
         return object.__new__(Derived if cls is Base else cls)
@@ -47,7 +47,7 @@ class Base:
 
 
 class Derived(Base):
-    """It has an ``__init__`` of its own."""
+    """A subclass that defines ``__init__``."""
 
     def __init__(self, value: int) -> None:
         self.value = "derived", value
@@ -58,21 +58,21 @@ class MyList(list):  # type: ignore[type-arg]
 
 
 class MakesList:
-    """Its ``__new__`` returns a list, whose ``__init__`` is not called."""
+    """A class whose ``__new__`` returns a list, whose ``__init__`` is not called."""
 
     def __new__(cls, *_: Any) -> Any:
         return MyList([1, 2])
 
 
 class Asked(type):
-    """A metaclass whose hooks no instantiation asks."""
+    """A metaclass whose ``__subclasscheck__`` no instantiation may call."""
 
     def __subclasscheck__(cls, other: Any) -> bool:
         raise ValueError("asked")
 
 
 class OfAsked(metaclass=Asked):
-    """A class that must not be asked for subclasses."""
+    """A class whose metaclass raises an error for subclass checks."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -82,13 +82,13 @@ class OfAsked(metaclass=Asked):
 
 
 class Shape(typing.Protocol):
-    """A protocol that refuses instance checks, and instances."""
+    """A protocol that allows neither instance checks nor instances."""
 
     def area(self) -> float: ...
 
 
 def test_the_class_of_what_new_returned_says_which_init_runs() -> None:
-    """And no class is asked for its subclasses: a protocol refuses to be (that was an internal error)."""
+    """The class of the object that ``__new__`` returns decides, without a call of ``__subclasscheck__``."""
     check(
         "Base(3).value", "Derived(3).value", "list(MakesList())", "list(MakesList([5]))", "OfAsked(3).value",
         "OfAsked(3).own()", "Shape()", Base=Base, Derived=Derived, MakesList=MakesList, OfAsked=OfAsked, Shape=Shape,

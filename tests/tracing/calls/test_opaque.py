@@ -1,4 +1,4 @@
-"""Functions that are one node of the graph, with trees of values as arguments and results."""
+"""Functions that are one node of the graph, with pytrees as arguments and results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def split(pair, scale):
 
 
 def test_a_call_is_one_node_with_trees_of_values():
-    """The function is not looked into; its arguments are taken apart, and its result is put together again."""
+    """The function is not traced; its arguments are flattened, and its result is rebuilt as a pytree."""
     graphs = Graphs()
     compiled = nbcompile.compile(lambda x: split({"a": x, "b": x * 2}, 2.0), backend=graphs, fullgraph=True)
     x = torch.ones(2)

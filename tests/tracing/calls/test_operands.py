@@ -23,7 +23,7 @@ COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def own_operators(*bases: type) -> type:
-    """A class that answers every reflected and compared operator itself, in a way of its own."""
+    """A class that defines every reflected method and every comparison itself."""
 
     def answer(name: str) -> Any:
         return lambda self, other: (type(self).__name__, name, type(other).__name__)
@@ -34,7 +34,7 @@ def own_operators(*bases: type) -> type:
 
 
 class Asked:
-    """Functions of torch ask it."""
+    """A class with ``__torch_function__``."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
@@ -74,7 +74,7 @@ def answers(compiled: Compiler, source: str, left: object, right: object) -> Ite
 @pytest.mark.parametrize("right", VALUES)
 @pytest.mark.parametrize("left", LEFT)
 def test_the_operand_that_answers(left: str, right: str) -> None:
-    """All operators of two operands, in both orders, and in place: who answers eager, answers."""
+    """The operand that answers in eager mode answers here, too, for all binary operators, both orders, and in place."""
     if "complex" in left + right and left.endswith("tensor"):
         symbols: tuple[str, ...] = ("+", "*", "@", "==", "!=")
     else:

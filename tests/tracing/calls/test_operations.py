@@ -1,4 +1,4 @@
-"""Operators on values of Python: what they answer, and what they refuse, is eager mode's."""
+"""Operators on Python values: their results and their errors are eager mode's."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _minus_keys(s):
     ids=lambda f: f.__name__,
 )
 def test_sets_in_place(function):
-    """Only a set changes a set in place: with a view of a dict the result is a new one, a list is refused."""
+    """Only a set mutates a set in place: a view of a dict gives a new set, and a list raises an error."""
     program = in_place(function)
     x = torch.ones(2)
     expected, found = tried(program, x), tried(nbcompile.compile(program, backend="eager"), x)
@@ -109,7 +109,7 @@ def test_sets_in_place(function):
 
 
 class Two:
-    """An index."""
+    """An object that Python accepts as an index."""
 
     def __index__(self) -> int:
         return 2
@@ -129,13 +129,13 @@ TWO = Two()
     ids=["str", "list", "tuple", "deque"],
 )
 def test_a_sequence_is_repeated_by_an_index(function):
-    """``sequence * object`` asks the object's ``__index__``."""
+    """``sequence * object`` calls the object's ``__index__``."""
     x = torch.ones(2)
     assert nbcompile.compile(function, fullgraph=True)(x)[1] == function(x)[1]
 
 
 class Set(set):
-    """A subclass of a built-in class, as those below."""
+    """A subclass of a built-in class, as are the classes below."""
 
 
 class Frozen(frozenset):
@@ -199,7 +199,7 @@ def _told(values):
 @pytest.mark.parametrize("right", OPERANDS)
 @pytest.mark.parametrize("left", OPERANDS)
 def test_operators_of_containers(left, right):
-    """Values, their classes and the texts of errors are Python's, of arguments and of objects made inside."""
+    """Values, their classes and the texts of errors are Python's, for arguments and for objects created inside."""
 
     def function(x, left_value, right_value):
         results = _operated(left_value, right_value)
@@ -245,7 +245,7 @@ def _looked_up(x, s):
 
 @pytest.mark.parametrize("function", [_set_in_place, _methods_of_a_set, _sets_by_name, _returned, _looked_up])
 def test_subclasses_of_set(function):
-    """An operator makes a set, one in place keeps the object; a set is looked up as a frozenset."""
+    """An operator returns a plain set, an in-place operator the same object; a set is looked up as a frozenset."""
     x = torch.ones(1)
     expected, given = function(x, Set([1, 3])), Set([1, 3])
     found = nbcompile.compile(function, backend="eager", fullgraph=True)(x, given)
@@ -253,7 +253,7 @@ def test_subclasses_of_set(function):
 
 
 def test_a_set_that_is_not_there_cannot_be_removed():
-    """The KeyError has the set itself."""
+    """The KeyError contains the set itself."""
 
     def program():
         try:
@@ -266,7 +266,7 @@ def test_a_set_that_is_not_there_cannot_be_removed():
 
 
 class Pair(NamedTuple):
-    """A tuple with names."""
+    """A named tuple."""
 
     a: int
     b: int
@@ -336,7 +336,7 @@ RIGHT = {
 @pytest.mark.parametrize("cls", LEFT)
 @pytest.mark.parametrize("symbol", RIGHT)
 def test_who_answers_before_a_sequence_changes_in_place(symbol, cls):
-    """Methods of the program for ``+`` and ``*``, where Python looks at operators of numbers first."""
+    """User-defined methods for ``+`` and ``*`` answer in Python's order, in which number operators come first."""
     function, others = RIGHT[symbol]
     for right in others:
         nbcompile.reset()
@@ -349,7 +349,7 @@ def test_who_answers_before_a_sequence_changes_in_place(symbol, cls):
     "make", [list, tuple, torch.Size, collections.deque, lambda items: collections.deque(items, 3)]
 )
 def test_a_sequence_that_a_tensor_repeats_keeps_its_class(make):
-    """The number is read from the tensor; a deque keeps its greatest length."""
+    """The number is read from the tensor; a deque keeps its maximum length."""
 
     def repeated(x, count):
         values = make([1, 2])

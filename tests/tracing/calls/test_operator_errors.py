@@ -1,4 +1,4 @@
-"""What an operator raises while it is traced reaches the handlers of the program, with eager mode's own words."""
+"""An error that an operator raises while it is traced reaches the program's handlers, with eager mode's text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def suppressed(x, y):
 
 
 class Catches:
-    """A context manager of the user that catches."""
+    """A user's context manager that suppresses a RuntimeError."""
 
     def __enter__(self):
         return self
@@ -111,20 +111,20 @@ CAUGHT = (
 
 @pytest.mark.parametrize("function", CAUGHT, ids=lambda function: function.__name__)
 def test_a_handler_catches_what_an_operator_raises(function):
-    """Sizes that do not fit are an error that the program handles, as in eager mode."""
+    """The program handles the error of mismatched sizes, as in eager mode."""
     x, y = torch.ones(2, 3), torch.ones(2, 3)
     expected, found = function(x, y), nbcompile.compile(function, backend="eager")(x, y)
     assert found == expected if isinstance(expected, str) else torch.equal(found, expected)
 
 
 def test_a_clause_for_another_class():
-    """What no clause catches is eager mode's exception."""
+    """An error that no clause catches is raised with eager mode's class and text."""
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         nbcompile.compile(of_another_class, backend="eager")(torch.ones(2, 3), torch.ones(2, 3))
 
 
 def test_without_a_handler():
-    """Where nothing can catch it, the compiler names operator and line; torch's own contexts catch nothing."""
+    """The compiler's error names the operator if nothing can catch it; torch's own contexts catch no errors."""
 
     def f(x, y):
         with torch.no_grad():
@@ -135,7 +135,7 @@ def test_without_a_handler():
 
 
 def test_an_operator_that_only_fake_tensors_refuse():
-    """Fake tensors refuse an index of uint8, shifts of bools and a softmax of bools: Python runs them, as eager does."""
+    """Python runs operators that only fake tensors refuse: an index of uint8, shifts of bools, a softmax of bools."""
     mask = torch.tensor([1, 0, 1], dtype=torch.uint8)
     for function in (lambda x: x[mask], lambda x: x.bool() << 2, lambda x: x.bool().view(0, 3).log_softmax(0)):
         x = torch.ones(0) if "log_softmax" in function.__code__.co_names else torch.ones(3)
@@ -153,7 +153,7 @@ def _copied_onto_itself(x):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("function", [lambda x: x[x.byte()], lambda x: x.bool() << x.shape[0], _copied_onto_itself])
 def test_an_operator_that_only_fake_tensors_refuse_with_symbolic_sizes(function, dynamic):
-    """Python runs it there, too: sizes that are symbols are tried as they are in the call that is traced."""
+    """Python runs such operators also with symbolic sizes, which are tried with the values of the traced call."""
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -174,7 +174,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_fails_in_eager_mode_is_an_error_of_the_compiler(name):
-    """It names operator and line, as in torch.compile; so the operator that Python runs is one that works."""
+    """The compiler's error names the operator, as in torch.compile, if eager mode fails, too."""
     function, x = WRONG[name]
     with pytest.raises(RuntimeError):
         function(x)
@@ -184,8 +184,8 @@ def test_what_fails_in_eager_mode_is_an_error_of_the_compiler(name):
 
 @pytest.mark.parametrize("make", [lambda x: torch.tensor([x, x]), lambda x: torch.tensor([[1.0], [x]])])
 def test_tensors_that_are_no_numbers_make_no_tensor(make):
-    """`torch.tensor([x, x])` reads numbers: an `x` of three elements is an error, as in eager mode, and not stacked."""
-    # A TypeError once somebody has replaced ``torch.Tensor.__getitem__`` and put it back: Python gives the class a slot then.
+    """`torch.tensor([x, x])` raises eager mode's error if `x` has three elements: the tensors are not stacked."""
+    # TypeError if ``torch.Tensor.__getitem__`` was replaced and restored before: Python then gives the class a slot.
     with pytest.raises((ValueError, TypeError)) as eager:
         make(torch.ones(3))
     with nbcompile.config.patch(suppress_errors=True), pytest.raises(eager.type, match=re.escape(str(eager.value))):
@@ -195,7 +195,7 @@ def test_tensors_that_are_no_numbers_make_no_tensor(make):
 
 
 def test_an_operator_without_a_rule_for_fake_tensors(recwarn):
-    """A custom operator without `register_fake` is an error that asks for it; suppressed, it is not called a failure."""
+    """The error asks for `register_fake`; with `suppress_errors` the report does not call it a failure."""
 
     @torch.library.custom_op("nbcompile_tests::no_rule", mutates_args=())
     def no_rule(x: torch.Tensor) -> torch.Tensor:
@@ -213,7 +213,7 @@ def test_an_operator_without_a_rule_for_fake_tensors(recwarn):
 
 
 def test_a_result_that_is_no_fake_tensor_breaks_the_graph():
-    """A later operator would read data that a fake tensor lacks: the operator runs eagerly, and the process lives."""
+    """The operator runs eagerly: a later operator would read data that the fake tensor does not have."""
     kept = torch.full((3,), 7.0)
 
     @torch.library.custom_op("operator_errors::kept", mutates_args=())
@@ -226,7 +226,7 @@ def test_a_result_that_is_no_fake_tensor_breaks_the_graph():
 
 
 def test_a_tensor_of_an_address_is_made_eagerly():
-    """``from_dlpack`` reads the address of data; what is read afterwards is the argument's memory."""
+    """``from_dlpack`` reads the address of the data; the result is an alias of the argument."""
     x = torch.arange(3.0)
     result = nbcompile.compile(lambda x: (torch.from_dlpack(x), torch.from_dlpack(x) + 1), backend="eager")(x)
     assert result[0].data_ptr() == x.data_ptr()

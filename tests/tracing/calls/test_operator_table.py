@@ -1,4 +1,4 @@
-"""Operators by their methods, and the names that their errors use."""
+"""Operators by their methods, and their names in error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import nbcompile
 
 
 def test_the_error_of_an_operator_in_place_names_it():
-    """``None += 1`` says so, not ``+``."""
+    """The error of ``None += 1`` names ``+=``, not ``+``."""
 
     def function(x):
         value = None

@@ -1,4 +1,4 @@
-"""Optimisers: their state is made for real before it is traced, so that the first step is traced as later ones."""
+"""Optimizers: their state is created before they are traced, so that the first step is traced like later ones."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def weights():
         (torch.optim.AdamW, {"lr": 0.1, "amsgrad": True}),
         (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
         (torch.optim.RMSprop, {"lr": 0.1, "centered": True}),
-        (torch.optim.Adam, {"lr": 0.1, "foreach": True}),  # whose lists of sizes of steps are tensors, or numbers
+        (torch.optim.Adam, {"lr": 0.1, "foreach": True}),  # their step sizes in lists are tensors or numbers
     ],
 )
 def test_the_first_step_is_traced_as_the_second(cls, settings):
-    """One graph serves three steps, as the state was there when the first was traced; weights are eager's."""
+    """One graph serves three steps, because the state exists when the first is traced; the weights are eager mode's."""
     ours, theirs = weights(), weights()
     optimizer, eager = cls(ours, **settings), cls(theirs, **settings)
     graphs = Graphs()
@@ -42,7 +42,7 @@ def test_the_first_step_is_traced_as_the_second(cls, settings):
     for _ in range(3):
         step()
         eager.step()
-    if cls is torch.optim.SGD:  # its momentum is a copy of the first gradient: not made before
+    if cls is torch.optim.SGD:  # its momentum is a copy of the first gradient, so it is not created before
         assert len(graphs) <= 2
     else:
         assert len(graphs) == 1
@@ -54,19 +54,19 @@ def test_the_first_step_is_traced_as_the_second(cls, settings):
 
 
 def test_the_step_count_stays_a_tensor_in_the_graph():
-    """A compiled optimiser is traced as ``capturable``; the user's setting is as it was."""
+    """A compiled optimizer is traced as ``capturable``; the user's setting does not change."""
     optimizer = torch.optim.Adam(weights(), lr=0.1)
     graphs = Graphs()
     nbcompile.compile(optimizer.step, backend=graphs)()
     assert "item" not in graphs.operators[0]
-    # The size of the step is a tensor, too: it divides, where a number would be given beside the operands.
+    # The step size is a tensor, too: it divides the operands, where a number would be the keyword ``value``.
     assert all("value" not in node.kwargs for node in graphs[0].graph.nodes if "addcdiv" in node.name)
     assert optimizer.param_groups[0]["capturable"] is False
     assert all(state["step"].item() == 1 for state in optimizer.state.values())
 
 
 def test_state_is_not_made_for_what_was_changed_before():
-    """A weight that the program itself replaced has no real counterpart: its state is traced, and right."""
+    """The state of an optimizer that the program changed before is traced, and the weights are eager mode's."""
 
     def f(optimizer):
         optimizer.param_groups[0]["lr"] = 0.5
@@ -84,7 +84,7 @@ def test_state_is_not_made_for_what_was_changed_before():
 
 @pytest.mark.parametrize("name", ["_fused_adam", "_fused_sgd", "_fused_adagrad"])
 def test_a_fused_step_is_not_traced(name):
-    """It is one operator already, which has no functional form: the graph breaks there, with that reason."""
+    """A fused step is one operator without a functional form: the graph breaks, with that reason."""
     fused = getattr(sys.modules[f"torch.optim.{name.removeprefix('_fused_')}"], name)
 
     wanted = inspect.signature(fused).parameters.values()
@@ -99,7 +99,7 @@ def test_a_fused_step_is_not_traced(name):
 
 
 def test_a_fused_optimiser_gives_eagers_weights():
-    """It runs as it is, between graphs."""
+    """The fused step runs in eager mode, between graphs."""
     ours, theirs = weights(), weights()
     optimizer, eager = (torch.optim.Adam(each, lr=0.1, fused=True) for each in (ours, theirs))
     compiled = nbcompile.compile(optimizer.step, backend="eager")

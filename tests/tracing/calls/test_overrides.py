@@ -1,4 +1,4 @@
-"""``__torch_function__`` of tensors' classes and of modes, traced through."""
+"""``__torch_function__`` of tensor classes and of modes is traced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Doubling(TorchFunctionMode):
 
 
 def test_a_class_is_asked_about_functions_methods_and_operators():
-    """By their names and in their order, as in eager mode; the result is of the class."""
+    """``__torch_function__`` receives the names in eager mode's order; the result is an instance of the class."""
 
     def scenario(compiled):
         function = compiled(lambda x: torch.sin(x).add(1) * 2)
@@ -41,7 +41,7 @@ def test_a_class_is_asked_about_functions_methods_and_operators():
 
 
 def test_a_mode_is_asked_inside_of_its_block():
-    """And not about what it calls itself."""
+    """A mode is active only inside its block, and not for functions that it calls itself."""
 
     def function(x):
         with Doubling():
@@ -56,7 +56,7 @@ def test_a_mode_is_asked_inside_of_its_block():
 
 @pytest.mark.parametrize("state", [torch._C.DisableTorchFunction, torch._C.DisableTorchFunctionSubclass])
 def test_where_overrides_are_switched_off(state):
-    """The state that the program asks for is that of eager mode, inside of the block and after it."""
+    """The state that the program reads is eager mode's, inside the block and after it."""
 
     def function(x):
         with state():
@@ -80,5 +80,5 @@ def test_where_overrides_are_switched_off(state):
     ids=["function", "operator", "reflected", "item"],
 )
 def test_what_a_class_is_asked_about(target, position, tensors, expected):
-    """A function is itself, an operator the method that torch calls; a reflected one has its operands in turn."""
+    """An operator is reported as the method that torch calls, and whether that method is the reflected one."""
     assert overrides.function_of(target, position, tensors) == expected

@@ -122,12 +122,12 @@ INPUTS = {
 
 
 def plain(value):
-    """A value that ``==`` compares."""
+    """A value that ``==`` can compare."""
     return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
 def seen(function, x):
-    """Whatever a caller sees of the results, then of the gradients; an error as its last line."""
+    """The results, their properties and the gradients that a caller sees, or the error."""
     try:
         results = function(x)
     except RuntimeError as error:
@@ -145,7 +145,7 @@ def seen(function, x):
 @pytest.mark.parametrize("kind", INPUTS)
 @pytest.mark.parametrize("function", (*TRACED, *BROKEN), ids=lambda function: function.__name__)
 def test_a_parameter_is_eagers(function, kind, dynamic):
-    """Object, memory, gradient, and what is left in the input; for three sizes."""
+    """The object, its memory, its gradient and the input afterwards are eager mode's, for three sizes."""
     program = nbcompile.compile(function, dynamic=dynamic)
     for size in (3, 4, 5):
         expected, found = (seen(call, INPUTS[kind](size)) for call in (function, program))
@@ -154,13 +154,13 @@ def test_a_parameter_is_eagers(function, kind, dynamic):
 
 @pytest.mark.parametrize("function", TRACED, ids=lambda function: function.__name__)
 def test_one_of_an_input_is_in_one_graph(function):
-    """The program makes the parameter before the graph runs."""
+    """The residual program creates the parameter before the graph runs."""
     _, graphs = compiled(function, torch.ones(3), fullgraph=True)
     assert len(graphs) == 1
 
 
 def test_it_is_an_input_of_the_graph_as_in_torch():
-    """Its only input, where nothing else reads the tensor."""
+    """The parameter is the only input of the graph if nothing else reads the tensor."""
     ours, theirs = Graphs(), Graphs()
     nbcompile.compile(returned, backend=ours, fullgraph=True)(torch.ones(3))
     torch.compile(returned, backend=theirs, fullgraph=True)(torch.ones(3))
@@ -169,7 +169,7 @@ def test_it_is_an_input_of_the_graph_as_in_torch():
 
 
 def test_equal_inputs_reuse_the_code():
-    """There is no guard on the parameter: the next call makes another one."""
+    """No guard checks the parameter: the next call creates another one with the same graph."""
     graphs = Graphs()
     program = nbcompile.compile(returned, backend=graphs)
     first, second = program(torch.ones(3))[0], program(torch.ones(3))[0]
@@ -187,6 +187,6 @@ def test_equal_inputs_reuse_the_code():
     ids=["of a result", "by data", "too many arguments", "in a branch"],
 )
 def test_what_python_has_to_make(call):
-    """It is not there before the graph, or is made once for each run of a body."""
+    """The parameter's data does not exist before the graph, or each run of a body would create another parameter."""
     with pytest.raises((errors.Unsupported, errors.UncapturedHigherOrderOpError), match="Parameter"):
         compiled(call, torch.ones(3), fullgraph=True)

@@ -1,4 +1,4 @@
-"""``"%s of %r" % values`` with values that are not all known."""
+"""``"%s of %r" % values``, where some values are not known while tracing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = {"Shown": Shown}
 
 
 def test_objects_are_asked():
-    """``%s`` asks ``__str__``, ``%r`` asks ``__repr__``; widths, signs and constants are as in Python."""
+    """``%s`` calls ``__str__`` and ``%r`` calls ``__repr__``; widths, signs and constants are as in Python."""
     check(
         "'%s|%r|%%|%d' % (Shown(), Shown(), 3)",
         "'%8s|%-9r|%.3r|%05.1f' % (Shown(), Shown(), Shown(), 2.5)",
@@ -33,7 +33,7 @@ def test_objects_are_asked():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_tensor_in_the_text():
-    """The text is created after the graph, which is whole."""
+    """The text is created after the graph, which does not break."""
 
     def f(x):
         y = x + 1

@@ -9,7 +9,7 @@ import nbcompile
 
 @pytest.fixture(autouse=True)
 def as_before():
-    """Each test leaves dtype, device and determinism as they were."""
+    """A fixture that restores the default dtype, the default device and the determinism setting."""
     dtype = torch.get_default_dtype()
     yield
     torch.set_default_dtype(dtype)
@@ -25,7 +25,7 @@ def state():
 
 
 def both(function):
-    """What eager mode and compiled code give, with the state that each leaves."""
+    """The results of eager mode and of compiled code, each with the state of the process afterwards."""
     seen = []
     for called in (function, nbcompile.compile(function, backend="eager", fullgraph=True)):
         for _ in range(2):
@@ -66,14 +66,14 @@ def grad_mode(x):
 
 @pytest.mark.parametrize("function", [default_dtype, default_device, no_default_device, deterministic, grad_mode])
 def test_results_and_state_are_eagers(function):
-    """In one graph, at the first call and at the second; what comes after the change sees it."""
+    """One graph serves both calls, and code after the change sees the new state."""
     first, second, compiled, again = both(function)
     assert compiled == first
     assert again == second
 
 
 def test_attention_backends_are_those_of_the_block():
-    """The block is part of the graph, and afterwards all backends are allowed as before."""
+    """The setting is active inside the block; afterwards all backends are allowed as before."""
 
     def f(q):
         with sdpa_kernel(SDPBackend.MATH):

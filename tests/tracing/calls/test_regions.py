@@ -1,4 +1,4 @@
-"""Operators that call the one function that they are given: their nodes, their keywords, and what they refuse."""
+"""Operators that call their only function argument: their nodes, their keywords and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, Y = torch.linspace(-1, 1, 3), torch.full((3,), 2.0)
 
 
 def captured(function, *arguments):
-    """The one graph of a function, which is not run."""
+    """The only graph of a function."""
     graphs = Graphs()
     nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
     (module,) = graphs
@@ -30,7 +30,7 @@ def node_of(module, operator):
 
 @pytest.mark.parametrize("name", ["wrap", "strict_mode", "hints_wrapper"])
 def test_a_region_means_what_a_call_means(name):
-    """Its result is the function's; the graph has the operator, and the function as a body."""
+    """The result is the function's; the graph contains the operator, and the function as its body."""
 
     def g(a):
         return a.sin() + 1, a * 2
@@ -49,7 +49,7 @@ def test_a_region_means_what_a_call_means(name):
 
 
 def test_hints_are_a_keyword_of_the_operator():
-    """They are constants, in the order in which they are given."""
+    """The hints are constants, in the order in which the program gives them."""
 
     def f(x):
         return OPERATORS.hints_wrapper(lambda a: a + 1, (x,), {}, hints={"level": 3, "name": "n"})
@@ -84,13 +84,13 @@ def returns_its_input(x):
     ],
 )
 def test_misuse_is_an_error_with_its_reason(function, reason):
-    """Such an operator has no meaning outside of a graph."""
+    """Such an operator has no meaning outside a graph, so a misuse raises an error with its reason."""
     with pytest.raises(errors.UncapturedHigherOrderOpError, match=reason):
         nbcompile.compile(function, backend="eager")(X)
 
 
 def test_out_dtype_is_one_node():
-    """The operator is given by itself, then the dtype, then what it computes of."""
+    """The arguments of the node are the operator itself, the dtype, and the operands."""
 
     def f(x, y):
         return OPERATORS.out_dtype(torch.ops.aten.mul.Tensor, torch.int32, x, y)
@@ -103,7 +103,7 @@ def test_out_dtype_is_one_node():
 
 
 def test_calls_that_give_equal_graphs_share_one():
-    """Other tensors are other arguments; another function is another graph."""
+    """Calls with equal graphs share one body: other tensors are other arguments, another function is another body."""
 
     first = torch.compiler.nested_compile_region(lambda a, b: a.sin() + b)
     second = torch.compiler.nested_compile_region(lambda a, b: a.cos() + b)
@@ -117,7 +117,7 @@ def test_calls_that_give_equal_graphs_share_one():
 
 
 def test_a_region_may_write_to_its_inputs():
-    """Eager mode sees the write, and so does the caller of the compiled function."""
+    """The mutation is visible in the caller of the compiled function, as in eager mode."""
 
     @torch.compiler.nested_compile_region
     def region(a):

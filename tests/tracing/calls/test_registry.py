@@ -1,4 +1,4 @@
-"""The tables from a callable to its meaning."""
+"""The tables from a callable to its handler or polyfill."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nbcompile.tracing.calls import registry
 
 
 def test_builtin_methods_of_classes_are_found_though_each_look_up_makes_a_new_object():
-    """``dict.fromkeys is dict.fromkeys`` is False; its class and name are what is looked up."""
+    """``dict.fromkeys is dict.fromkeys`` is False, so the key is the class and the name."""
     assert dict.fromkeys is not dict.fromkeys
     assert registry._key(dict.fromkeys) == registry._key(dict.fromkeys)
     assert registry._key(dict.fromkeys) != registry._key(collections.OrderedDict.fromkeys)
 
 
 def test_a_callable_has_one_handler_and_one_polyfill():
-    """The second registration is an error, so that none is lost by the order of imports."""
+    """A second registration raises an error, so the order of imports cannot replace the first."""
     assert tracer.__name__  # importing it fills the tables
     with pytest.raises(AssertionError, match="two handlers"):
         registry.handles(len)(lambda tracer, arguments, keywords: None)
@@ -30,14 +30,14 @@ def test_a_callable_has_one_handler_and_one_polyfill():
 
 
 def test_what_no_table_knows_has_no_meaning():
-    """It is traced through, is a node, or breaks the graph: not the registry's to say."""
+    """The registry has no entry for such a function."""
     assert registry.handler(lambda: 0) is None and registry.polyfill(lambda: 0) is None
     assert registry.handler(len) is not None
 
 
 @pytest.mark.parametrize(("recursive", "kind"), [(True, breaks.DISABLED_FUNCTION), (False, breaks.DISABLED_INLINE)])
 def test_a_disabled_function_breaks_with_its_reason(recursive, kind):
-    """Ours as well as torch's."""
+    """Functions that torch disabled are found, and those that nbcompile disabled."""
 
     def f(x):
         return x
@@ -49,7 +49,7 @@ def test_a_disabled_function_breaks_with_its_reason(recursive, kind):
 
 
 def test_compiled_wrappers_are_known_by_their_attributes():
-    """Those of ``torch.compile`` too, without an import of its compiler."""
+    """Wrappers are found without an import of torch's compiler."""
 
     def f(x):
         return x

@@ -1,4 +1,4 @@
-"""Errors of operators on sequences: their types and messages are Python's."""
+"""Errors of operators on sequences: their classes and texts are Python's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def repeated(x, left, right):
     ("left", "right"), [([1], (2,)), ((1,), [2]), ("a", 1.5), (b"a", "b"), ([1], "b"), (1.5, [1]), ("a", None)]
 )
 def test_the_message_is_pythons(function, left, right):
-    """Which operand is named, and how, depends on both classes."""
+    """The error text depends on the classes of both operands."""
     x = torch.ones(2)
     _, expected = function(x, left, right)
     result, message = nbcompile.compile(function, fullgraph=True)(x, left, right)
@@ -50,7 +50,7 @@ class Plain:
 @pytest.mark.parametrize("index", [0, 9, "a"])
 @pytest.mark.parametrize("value", [(1, 2), torch.Size([1]), "ab", 3.5, None, frozenset((1,)), torch.float32, Plain()])
 def test_items_that_cannot_be_deleted(value, index):
-    """The words depend on whether the class is a sequence."""
+    """The error text depends on whether the class is a sequence."""
     x = torch.ones(2)
     _, expected = deleted(x, value, index)
     for dynamic in (False, True):
@@ -61,7 +61,7 @@ def test_items_that_cannot_be_deleted(value, index):
 
 @pytest.mark.parametrize("other", [1, None, [1], "a"])
 def test_a_size_names_itself(other):
-    """``torch.Size`` has words of its own, for its sum with what is no tuple."""
+    """``torch.Size`` has its own error text for a sum with a value that is not a tuple."""
     x = torch.ones(2)
     own = lambda x, other: joined(x, x.shape, other)
     result, message = nbcompile.compile(own, fullgraph=True)(x, other)
@@ -73,7 +73,7 @@ def test_a_size_names_itself(other):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("index", [5, -7])
 def test_an_index_of_a_size_in_a_function_that_breaks(shape, dynamic, index):
-    """The error speaks of a tuple, as eager's, before and after the break."""
+    """The error text names a tuple, as in eager mode, before and after the graph break."""
 
     def program(x):
         size, texts = x.shape, []

@@ -1,4 +1,4 @@
-"""Special methods of operators: which operand is asked first."""
+"""Special methods of operators: which operand answers first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import nbcompile
 
 
 class Sum:
-    """Operators of a base class."""
+    """A base class with operators."""
 
     def __add__(self, other: object) -> str:
         return "add"
@@ -24,11 +24,11 @@ class Sum:
 
 
 class Same(Sum):
-    """A subclass without an operator of its own."""
+    """A subclass that does not override an operator."""
 
 
 class Other(Sum):
-    """A subclass with a reflected method of its own."""
+    """A subclass that overrides the reflected method."""
 
     def __radd__(self, other: object) -> str:
         return "own"
@@ -38,7 +38,7 @@ SUM, SAME, OTHER = Sum(), Same(), Other()
 
 
 def test_a_subclass_comes_first_where_it_overrides_the_reflected_method():
-    """``base + derived`` asks the derived class first only then; a comparison does so always."""
+    """``base + derived`` calls the subclass first only in that case; a comparison always does."""
 
     def function(x):
         return x + 1, SUM + SAME, SUM + OTHER, SAME + SUM, SAME + OTHER, SUM < SAME, SUM < OTHER

@@ -8,7 +8,7 @@ from tests.support.oracle import disagreement
 
 
 def test_a_hook_changes_the_gradient():
-    """A hook on a result of the graph, and one on an input, with eager's gradients; a removed one does nothing."""
+    """A hook on a result of the graph changes the gradient as in eager mode; a removed hook has no effect."""
 
     def function(x, scale):
         y = x * 2

@@ -1,4 +1,4 @@
-"""Texts that are made of values."""
+"""Strings that are formatted from values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {"shown": Shown()}
 
 
 def test_an_object_says_how_it_is_formatted():
-    """Its own methods are traced; a conversion comes first."""
+    """The object's own methods are traced; a conversion is applied first."""
     check(
         "f'{shown}'",
         "f'{shown:abc}'",
@@ -30,7 +30,7 @@ def test_an_object_says_how_it_is_formatted():
 
 
 def test_containers_show_their_items_by_repr():
-    """Also when they are formatted; a specification is for no container."""
+    """Containers use ``repr`` of their items also when they are formatted; they accept no format specification."""
     check(
         "f'{[1, \"a\"]}'",
         "str({'a': [1.0]})",
@@ -44,7 +44,7 @@ def test_containers_show_their_items_by_repr():
 
 
 def test_numbers_in_texts():
-    """Signs of zero, infinities, and kinds that do not fit."""
+    """Signs of zeros, infinities, and format codes that do not fit the value."""
     check(
         'f\'{-0.0} {float("nan")} {float("inf"):+}\'',
         "f'{5:#x} {5:e} {1e300}'",

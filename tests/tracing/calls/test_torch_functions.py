@@ -1,4 +1,4 @@
-"""Functions of torch that are answered while tracing: the answer, the graph, or the break with its name."""
+"""Functions of torch that are evaluated while tracing: their results, their graphs and their graph breaks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_questions_are_answered_without_an_operator(name):
     (lambda x: torch.numel(x, other=1), TypeError),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_as_the_function_does(function, error):
-    """With its own words."""
+    """The error has the text of the function's own error."""
     with pytest.raises(error) as expected:
         function(X)
 
@@ -54,7 +54,7 @@ def test_wrong_arguments_are_refused_as_the_function_does(function, error):
 
 
 def test_dropout_that_drops_nothing_gives_its_input():
-    """As in eager mode: a write to the result is one to the input."""
+    """The result is the input itself, as in eager mode, so a mutation of the result changes the input."""
 
     def f(x):
         x = x.clone()
@@ -66,13 +66,13 @@ def test_dropout_that_drops_nothing_gives_its_input():
 
 
 def test_narrow_reads_a_start_that_is_a_tensor():
-    """The slice begins at a number that only the run knows."""
+    """The start of the slice is a number that is known only at run time."""
     agrees(lambda x, start: torch.narrow(x, 0, start, 2) + 1, X, torch.tensor(1))
     agrees(lambda x, start: torch.narrow(x, dim=0, start=start, length=2) + 1, X, torch.tensor(2))
 
 
 def test_compile_inside_of_what_is_compiled_is_the_function():
-    """Everything is compiled there; without a function it makes a decorator, which is Python's."""
+    """A nested ``compile`` returns the traced function; without a function it is a decorator and breaks the graph."""
     found, graphs = compiled(lambda x: torch.compile(torch.sin)(x) + nbcompile.compile(model=torch.cos)(x), X)
     assert torch.equal(found, X.sin() + X.cos()) and graphs == ["sin cos add"]
     with pytest.raises(errors.Unsupported, match="torch.compile without a function"):
@@ -87,17 +87,17 @@ def test_compile_inside_of_what_is_compiled_is_the_function():
     (lambda x: annotations.allow_in_graph(torch.sin), "allow_in_graph"),
 ])  # fmt: skip
 def test_what_is_left_to_python_breaks_the_graph_by_its_name(function, words):
-    """With ``fullgraph=True`` it is an error, which says so."""
+    """With ``fullgraph=True`` the graph break is an error that names the function."""
     with pytest.raises(errors.Unsupported, match=words):
         compiled(lambda x: (x + 1, function(x)), X, fullgraph=True)
 
 
 def test_conditions_on_sizes_are_joined_in_the_graph():
-    """Known ones are folded."""
+    """Conditions that are known while tracing are folded."""
     agrees(lambda x: (x + 1, symbolic_shapes.sym_and(True, x.shape[0] == 4), symbolic_shapes.sym_or(False, False)), X)
     agrees(lambda x: (x + 1, symbolic_shapes.statically_known_true(x.shape[0] == 4)), X)
 
 
 def test_an_operator_packet_is_called_in_the_graph():
-    """By its overloads, as eager mode chooses them."""
+    """The call uses the overload that eager mode chooses."""
     agrees(lambda x: torch.ops.aten.add(x, 2) + torch.ops.aten.relu(x), X)

@@ -1,4 +1,4 @@
-"""Writes that autograd is not to notice."""
+"""Mutations that do not change the version counter for autograd."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.oracle import require_same_answer
 
 
 def test_a_write_inside_leaves_the_version_and_one_outside_raises_it():
-    """The version of a tensor afterwards is eager's."""
+    """The version of a tensor afterwards equals eager mode's."""
 
     def program():
         x = torch.zeros(2)
@@ -23,7 +23,7 @@ def test_a_write_inside_leaves_the_version_and_one_outside_raises_it():
 
 
 def test_the_tensor_of_the_caller_keeps_its_version():
-    """An input that is written inside has the new values and the old version."""
+    """An input that is mutated inside the block has new values and its old version."""
 
     def function(x):
         with torch.autograd._unsafe_preserve_version_counter(x):

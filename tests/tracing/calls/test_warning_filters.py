@@ -1,4 +1,4 @@
-"""Filters of warnings are traced through."""
+"""Warning filters are traced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.oracle import one_graph
 
 
 def test_a_block_with_filters_is_one_graph_and_leaves_none_behind():
-    """``catch_warnings`` is Python: no break, a new list of what was caught, and the filters are as before."""
+    """``catch_warnings`` does not break the graph; the list of warnings is new, and the filters are restored."""
 
     def function(x):
         with warnings.catch_warnings(record=True) as caught:
@@ -26,7 +26,7 @@ def test_a_block_with_filters_is_one_graph_and_leaves_none_behind():
 
 
 def test_a_filter_that_is_set_for_good_is_set():
-    """The write to the module's list is replayed after the graph, and the interpreter sees it."""
+    """The mutation of the module's list is replayed after the graph, so the interpreter uses the new filter."""
 
     def function(x):
         warnings.simplefilter("error", UserWarning)

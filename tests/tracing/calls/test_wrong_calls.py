@@ -1,4 +1,4 @@
-"""Calls of builtins that are wrong: class and text of the exception are CPython's; and calls that are captured."""
+"""Wrong calls of builtins: the class and the text of the exception are CPython's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROXY = types.MappingProxyType({"a": 1, "b": [2]})
 
 
 class Ordered:
-    """An object that notes what it is compared with."""
+    """An object that records the values with which it is compared."""
 
     asked: list[tuple[int, int]] = []
 
@@ -29,7 +29,7 @@ class Ordered:
 
 
 def test_arguments_that_a_builtin_refuses():
-    """Too many, of unknown names, of wrong types."""
+    """Too many arguments, unknown names and wrong types raise CPython's errors."""
     check(
         "sorted([1], foo=1)", "sorted()", "sorted([1], [2])", "sorted(5)", "sorted([1], reverse='x')", "dict([1], [2])", "dict(5)",
         "dict([1])", "dict([(1, 2, 3)])", "vars(5)", "vars(1, 2)", "vars([])", "vars('a')", "range('a')", "range()", "range(1, 2, 0)",
@@ -40,7 +40,7 @@ def test_arguments_that_a_builtin_refuses():
 
 
 def test_a_window_on_a_dict_as_text_and_in_unions():
-    """Of a proxy from outside."""
+    """A ``mappingproxy`` from outside can be formatted, and joined with ``|``."""
     check(
         "repr(proxy), str(proxy), f'{proxy}', format(proxy)", "proxy | {'c': 3}", "{'c': 3} | proxy", "proxy | proxy", "proxy | 5",
         "p = proxy\np |= {'c': 3}\nreturn p", "type(proxy | {})", proxy=PROXY,
@@ -48,7 +48,7 @@ def test_a_window_on_a_dict_as_text_and_in_unions():
 
 
 def test_notes_of_exceptions():
-    """They are kept in order, and are strings."""
+    """The notes of an exception are strings, in the order in which they were added."""
     check(
         """
         try:
@@ -69,7 +69,7 @@ def test_notes_of_exceptions():
 
 
 def test_an_exception_leaves_with_its_notes():
-    """As it was raised."""
+    """An exception that leaves the function has the notes that were added to it."""
 
     def f(x):
         error = KeyError("x")
@@ -82,7 +82,7 @@ def test_an_exception_leaves_with_its_notes():
 
 
 def test_matches_one_after_the_other():
-    """Of a pattern and of the function."""
+    """``finditer`` of a pattern and ``re.finditer`` return their matches in order."""
     check(
         "[m.group() for m in re.finditer('[a-z]', 'a1b2')]", "[m.span() for m in re.compile('[0-9]+').finditer('a1b22')]",
         "next(re.finditer('a', 'abca')).start()", "list(re.finditer('x', 'abc'))", "[m.group(1) for m in re.finditer('(A)(b)?', 'abaa', re.I)]",
@@ -91,7 +91,7 @@ def test_matches_one_after_the_other():
 
 
 def test_comparisons_by_a_function():
-    """``functools.cmp_to_key``, which raises what the function raises."""
+    """``functools.cmp_to_key`` calls the function, and raises the function's errors."""
     check(
         "sorted([3, 1, 2], key=functools.cmp_to_key(lambda a, b: b - a))", "max([3, 1], key=functools.cmp_to_key(lambda a, b: b - a))",
         "xs = [(1, 'b'), (0, 'z'), (1, 'a')]\nxs.sort(key=functools.cmp_to_key(lambda a, b: a[0] - b[0]))\nreturn xs",
@@ -102,7 +102,7 @@ def test_comparisons_by_a_function():
 
 @pytest.mark.parametrize("values", [[], [4], [3, 1, 2], [9, 8, 7, 1], [n * 37 % 50 for n in range(90)]])
 def test_objects_are_sorted_by_the_comparisons_of_python(values):
-    """One after the other, of the same pairs."""
+    """Sorting compares the same pairs of objects in the same order as Python."""
 
     def f(x, values):
         objects = [Ordered(value) for value in values]

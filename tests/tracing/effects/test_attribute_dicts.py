@@ -1,4 +1,4 @@
-"""Which objects a dict may belong to is looked at late, and without making dicts that matter."""
+"""The owners of a dict are looked up late, and without creating ``__dict__`` of an object."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nbcompile.tracing.variables.base import UnknownVariable
 
 
 def owner(value: object) -> AttributeOwner:
-    """An object with some tracker."""
+    """An object with a tracker."""
     return AttributeOwner(value, UnknownVariable(value, None))
 
 
 def test_dict_leads_to_the_first_owner() -> None:
-    """Objects are found by their dict once they were looked at, the first one where two share it."""
+    """An object is found by its ``__dict__`` after the lookup; the first one is found if two share it."""
     first, second = types.SimpleNamespace(a=1), types.SimpleNamespace()
     dicts = AttributeDicts(unread=[owner(first), owner(second)])
     assert dicts.owners == {}
@@ -25,7 +25,7 @@ def test_dict_leads_to_the_first_owner() -> None:
 
 
 def test_dict_of_a_partial_is_not_made() -> None:
-    """A partial that has no dict keeps having none; one with attributes has its own."""
+    """The lookup does not create a ``__dict__`` for a partial; a partial with attributes already has one."""
     plain, named = functools.partial(print), functools.partial(print)
     named.tag = 1  # type: ignore[attr-defined]
     assert owner(plain).members() is None
@@ -34,10 +34,10 @@ def test_dict_of_a_partial_is_not_made() -> None:
 
 
 def test_attribute_of_the_program_is_not_asked() -> None:
-    """A ``__dict__`` that a class defines in Python is not run."""
+    """A ``__dict__`` property that a class defines in Python is not called."""
 
     class Own:
-        """A class that answers ``__dict__`` itself."""
+        """A class with its own ``__dict__`` property."""
 
         @property
         def __dict__(self) -> dict[str, object]:  # type: ignore[override]

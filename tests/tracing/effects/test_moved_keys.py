@@ -1,8 +1,8 @@
-"""An OrderedDict whose keys were moved before the call keeps the order in which ``dict.keys`` has them.
+"""An OrderedDict whose keys were moved before the call: its two orders are preserved.
 
     d.move_to_end("a"); f(d)    list(d) has it last, list(dict.keys(d)) still first
 
-The order of the insertions is not guarded, so that no graph may depend on it: changes are replayed key by key.
+The order of the insertions is not guarded, so no graph may depend on it: changes are replayed key by key.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def results(function, cls):
 @pytest.mark.parametrize("cls", [collections.OrderedDict, Ordered])
 @pytest.mark.parametrize("name", programs())
 def test_both_orders(name, cls):
-    """Both orders are those of eager mode, in the dict and in what is returned."""
+    """Both orders equal eager mode's, in the argument and in the result."""
     program = programs()[name]
     assert results(nbcompile.compile(program, backend="eager"), cls) == results(program, cls)
 
@@ -142,7 +142,7 @@ for call in range(3):
 
 
 def test_a_store_keeps_the_order(tmp_path):
-    """What another process loads does so, too."""
+    """Code loaded by another process preserves the order, too."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         assert python(IN_ANOTHER_PROCESS, **where).split("\n")[:3] == ["c a e a c e"] * 3

@@ -1,4 +1,4 @@
-"""State of the process that tracing puts back."""
+"""State of the process that tracing restores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbcompile.tracing.effects.process_state import kept
     (torch.are_deterministic_algorithms_enabled, lambda: torch.use_deterministic_algorithms(True)),
 ], ids=["grad mode", "default dtype", "autocast", "autocast dtype", "deterministic"])  # fmt: skip
 def test_what_is_changed_inside_is_put_back(read, change):
-    """Also when the code inside raises, as a trace that starts over does."""
+    """The state is restored also after an exception, with which a trace starts again."""
     before = read()
     with pytest.raises(ZeroDivisionError), kept():
         change()

@@ -1,4 +1,4 @@
-"""Values that leave a graph: what is one tensor in eager mode is one tensor."""
+"""Values that leave a graph: two references to one tensor stay references to one tensor."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ PAIRS = [(name, use) for use in USES for name in SAME]
 
 @pytest.mark.parametrize(("name", "use"), PAIRS)
 def test_what_is_the_argument_itself_stays_so(name, use):
-    """An operator that returns its argument in eager mode returns it compiled, whatever is written to it later."""
+    """An operator that returns its argument in eager mode returns it in compiled code, also with later mutations."""
 
     def f(x):
         return use(x, SAME[name])
 
-    nbcompile.reset()  # the functions of all tests have one code object
+    nbcompile.reset()  # the functions of all tests share one code object
     given, expected_input = torch.arange(4.0), torch.arange(4.0)
     if name not in ("flatten", "atleast_1d", "add_"):
         given, expected_input = given.reshape(2, 2), expected_input.reshape(2, 2)
@@ -88,7 +88,7 @@ def test_what_is_the_argument_itself_stays_so(name, use):
 
 
 def test_in_a_batch_of_programs():
-    """Two values of one tensor are one result, also where other programs write to theirs in the same graph."""
+    """Two references to one tensor stay identical, although the graph mutates another tensor."""
 
     def f(x):
         v, u = x.exp(), x.sin()

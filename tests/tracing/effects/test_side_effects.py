@@ -1,4 +1,4 @@
-"""Changes that are kept back until the graph has run: one tracker for each object, one change for each name."""
+"""Side effects that are deferred until the graph has run: one tracker per object, one change per name."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ONE, TWO = ConstantVariable(1), ConstantVariable(2)
 
 @pytest.fixture
 def tracer():
-    """With an object from outside."""
+    """A tracer with an object from outside."""
     made = new_tracer()
     made.owner = made.wrap(types.SimpleNamespace(a=1), LocalSource("x"))
     return made
 
 
 def test_what_is_stored_is_read_again(tracer):
-    """The last value under a name; a deleted attribute is no value, and is known to be deleted."""
+    """A read returns the last stored value; a deleted attribute is recorded as deleted."""
     effects, owner = tracer.side_effects, tracer.owner
     assert effects.attribute(owner, "a") is None
     effects.store_attribute(tracer, owner, "a", ONE)
@@ -37,7 +37,7 @@ def test_what_is_stored_is_read_again(tracer):
 
 
 def test_objects_are_replayed_in_the_order_of_their_first_change(tracer):
-    """Each once, however often it changes; every single change is counted."""
+    """Each object is replayed once, whatever the number of its changes; each change is counted."""
     effects, owner = tracer.side_effects, tracer.owner
     items = ListVariable([ONE], LocalSource("y"))
     effects.store_attribute(tracer, owner, "a", ONE)
@@ -48,7 +48,7 @@ def test_objects_are_replayed_in_the_order_of_their_first_change(tracer):
 
 
 def test_a_global_is_that_of_its_dict(tracer):
-    """The name in the globals of another module is another global."""
+    """A name in the globals of another module is another global."""
     effects, scope, other = tracer.side_effects, {}, {}
     effects.store_global(tracer, scope, "n", ONE)
     effects.store_global(tracer, scope, "n", TWO)
@@ -60,7 +60,7 @@ def test_a_global_is_that_of_its_dict(tracer):
 
 
 def test_what_was_made_since_is_nothing_outside(tracer):
-    """A change of a new object is none of an older one; a change of one from outside is."""
+    """A mutation of a new object is not a change outside; a mutation of an object from outside is."""
     effects = tracer.side_effects
     since = effects.count()
     fresh = ListVariable([ONE])
@@ -72,7 +72,7 @@ def test_what_was_made_since_is_nothing_outside(tracer):
 
 
 def test_an_object_is_kept_with_its_tracker(tracer):
-    """It is found by identity until it is forgotten."""
+    """A value is found by its identity until it is forgotten."""
     effects, value = tracer.side_effects, []
     assert effects.known(value) is None
     assert effects.remember(value, ONE) is ONE
@@ -83,12 +83,12 @@ def test_an_object_is_kept_with_its_tracker(tracer):
 
 
 def test_another_dict_is_no_attribute(tracer):
-    """To replace ``__dict__`` would replace all attributes at once: the graph breaks."""
+    """The graph breaks, because a new ``__dict__`` would replace all attributes at once."""
     with pytest.raises(breaks.Unsupported, match="__dict__"):
         tracer.side_effects.store_attribute(tracer, tracer.owner, "__dict__", ONE)
 
 
 def test_draws_are_numbered_in_order(tracer):
-    """Each counts as a change, and has its position among the draws."""
+    """Each random draw counts as a change, and has its position among the draws."""
     assert [tracer.side_effects.call_before_graph(lambda reconstruction: None) for _ in range(2)] == [0, 1]
     assert tracer.side_effects.count() == 2

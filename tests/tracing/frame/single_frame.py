@@ -1,4 +1,4 @@
-"""One frame of the traced program on its own: an interpreter, a translator, and constants as arguments."""
+"""One frame of a traced program: an interpreter, a translator, and constants as arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 
 
 def frame_of(function: FunctionType, *arguments: object) -> tuple[Translator, Interpreter]:
-    """The frame of a call, with its arguments as constants, and the interpreter that runs it."""
+    """The frame of a call with constants as arguments, and the interpreter that runs it."""
     code = function.__code__
     locals_ = dict(zip(code.co_varnames, arguments, strict=False))
     frame = Frame(code, locals_, function.__globals__, vars(builtins))

@@ -1,4 +1,4 @@
-"""Contexts that are active in the traced program: leaving one, and what it may suppress."""
+"""Contexts that are active in the traced program: the exit of a context, and exceptions that it may suppress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.graphs import Graphs
 
 
 class Suppressing:
-    """A context of the user's that suppresses every exception."""
+    """A user's context that suppresses every exception."""
 
     def __enter__(self):
         return self
@@ -23,7 +23,7 @@ class Suppressing:
 
 
 class Context:
-    """A tracker of a context, of which only the class is asked."""
+    """A tracker of a context that only has a class."""
 
     def __init__(self, cls):
         self.cls = cls
@@ -36,12 +36,12 @@ class Context:
     (Suppressing, True), (contextlib.suppress, True), (contextlib.nullcontext, False), (torch.no_grad, False),
 ])  # fmt: skip
 def test_a_context_of_the_user_may_suppress(cls, expected):
-    """Those of torch and generator contexts do not."""
+    """A user's context may suppress exceptions; those of torch and generator contexts do not."""
     assert may_suppress(Context(cls)) is expected
 
 
 def test_a_context_that_was_left_is_forgotten():
-    """The graph may break after the block: nothing must be entered again."""
+    """A graph break after the block does not enter the context again."""
 
     def breaking(x):
         with Suppressing():

@@ -10,7 +10,7 @@ from tests.support.graphs import Graphs
 
 
 def asserting(statement):
-    """A function with an assertion, from text: pytest rewrites the assertions of a test's own source."""
+    """A function with an assertion, compiled from a string, because pytest rewrites assertions in a test's source."""
     scope = {}
     exec(f"def f(x):\n    {statement}\n    return x + 1", scope)
     return scope["f"]
@@ -23,7 +23,7 @@ def asserting(statement):
     ("assert not x.sum() > 0 or True", ["sum gt", "add"]),
 ])  # fmt: skip
 def test_an_assertion_on_a_tensor_is_an_operator(statement, operators):
-    """With or without a text; a text that is computed, and a condition that only the run knows, break the graph."""
+    """An assertion is an operator; a computed message, and a condition known only at run time, break the graph."""
     graphs = Graphs()
     function = asserting(statement)
     x = torch.ones(2)
@@ -32,7 +32,7 @@ def test_an_assertion_on_a_tensor_is_an_operator(statement, operators):
 
 
 def test_an_assertion_on_a_symbol_is_a_guard():
-    """The number is known while tracing, and another one is compiled anew."""
+    """The assertion adds a guard on the size, and one graph serves all sizes that satisfy it."""
     graphs = Graphs()
     function = asserting("assert x.shape[0] > 1")
     compiled = nbcompile.compile(function, backend=graphs, dynamic=True)
@@ -44,6 +44,6 @@ def test_an_assertion_on_a_symbol_is_a_guard():
 
 
 def test_a_failed_assertion_raises_as_the_graph_runs():
-    """The text is that of the program."""
+    """The error has the program's message."""
     with pytest.raises(RuntimeError, match="not positive"):
         nbcompile.compile(asserting("assert x.sum() > 0, 'not positive'"), backend=Graphs())(-torch.ones(2))

@@ -1,4 +1,4 @@
-"""Where a graph ends and how the frame goes on, by the place of the break in the program."""
+"""The end of a graph and the continuation of the frame, for each position of the graph break in the program."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PROGRAMS = [in_a_line, in_a_loop, in_a_try, in_a_comprehension, in_a_grad_mode, 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
 def test_as_many_graphs_as_torch(function):
-    """Results are eager's, and as many graphs are captured as torch.compile captures."""
+    """Results equal eager mode's, and the number of graphs is the same as with torch.compile."""
     x = torch.randn(3)
     counter = torch._dynamo.testing.CompileCounter()
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""The instruction at which a graph ends: what it takes from the stack, what Python does, and where the frame resumes."""
+"""The instruction that breaks the graph: its operands, the action that Python runs, and the resume points."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def compared(x, y):
 
 
 def stores(x, y):
-    """An item is stored."""
+    """An item assignment."""
     x[y] = 5
     return x
 
 
 def branches(x, y):
-    """A branch, and an operand that stays on the stack where it is true."""
+    """A branch, and an operator whose operand stays on the stack if it is true."""
     if x:
         return y
     return x or y
 
 
 def until(function, arguments, *opcodes, times=1):
-    """The frame, stopped before the instruction of such a name that comes at the nth time."""
+    """The frame, stopped before the nth instruction whose name has such a prefix."""
     translator, interpreter = frame_of(function, *arguments)
     while True:
         if translator.view.instructions[translator.pc].opcode.startswith(opcodes):
@@ -54,7 +54,7 @@ def until(function, arguments, *opcodes, times=1):
 
 
 def broken(function, arguments, *opcodes, times=1, callers=()):
-    """What is left to Python, with its action and its resume points."""
+    """The instruction that Python runs, with its action and its resume points."""
     translator, interpreter = until(function, arguments, *opcodes, times=times)
     found = pending(translator, resumes=True)
     action, points, outer = describe(translator, found, callers, Reconstruction(interpreter))
@@ -62,7 +62,7 @@ def broken(function, arguments, *opcodes, times=1, callers=()):
 
 
 def test_every_breakable_instruction_has_a_reason_in_words():
-    """Those that are no jump; a comprehension is told as the call that it was."""
+    """Every instruction except jumps has a reason; a comprehension is described as a call."""
     jumps = {name for name in break_points.BREAKABLE if "JUMP" in name}
     assert jumps and {name for name in break_points.BREAKABLE if name not in break_points.REASONS} - jumps <= {
         "LOAD_FAST_AND_CLEAR"
@@ -70,7 +70,7 @@ def test_every_breakable_instruction_has_a_reason_in_words():
 
 
 def test_a_call_has_its_operands_as_recipes():
-    """The function, arguments and keywords; one value is pushed, and the frame goes on behind it."""
+    """The action contains the function, the arguments and the keywords; the frame resumes after one push."""
     found, action, points, _ = broken(called, (2, 3), "CALL")
     assert isinstance(action, BrokenCall) and found.pushes == 1
     assert action.arguments == (Constant(2),) or [recipe.value for recipe in action.arguments] == [2]
@@ -87,7 +87,7 @@ def test_containers_of_arguments_are_passed_on():
 
 
 def test_operands_are_in_the_order_of_python():
-    """Of a comparison left and right; of a store the container, the key and the value."""
+    """A comparison has the left and the right operand; a store has the container, the key and the value."""
     found, action, points, _ = broken(compared, (2, 3), "COMPARE_OP")
     assert isinstance(action, BrokenOperation) and action.operation == "compare" and found.slots == 2
     assert [recipe.value for recipe in action.operands] == [2, 3] and action.symbol == "<"
@@ -98,7 +98,7 @@ def test_operands_are_in_the_order_of_python():
 
 
 def test_a_jump_has_two_targets():
-    """First where the test holds, then where it does not, whichever of the two jumps."""
+    """The first target is the one for a true condition, for both kinds of jump."""
     found, action, points, _ = broken(branches, (2, 3), "POP_JUMP")
     assert isinstance(action, BrokenJump) and action.test == "truth" and action.condition.value == 2
     (holds, keeps), (fails, _) = found.targets
@@ -108,7 +108,7 @@ def test_a_jump_has_two_targets():
 
 
 def test_only_what_is_read_again_is_carried():
-    """An argument of a resume function keeps its object alive."""
+    """A resume function receives only the variables that it reads, because an argument keeps its object alive."""
 
     def f(x, y):
         z = x + y
@@ -120,7 +120,7 @@ def test_only_what_is_read_again_is_carried():
 
 
 def test_a_frame_that_does_not_resume_goes_on_itself():
-    """Nothing is left to Python but the rest: no operand is taken."""
+    """Python continues at the instruction itself, so no operand is popped."""
     translator, interpreter = until(called, (2, 3), "CALL")
     found = pending(translator, resumes=False)
     action, (point,), outer = describe(translator, found, (), Reconstruction(interpreter))
@@ -129,7 +129,7 @@ def test_a_frame_that_does_not_resume_goes_on_itself():
 
 
 def test_a_cell_is_carried_as_a_cell():
-    """An inner function must see later assignments."""
+    """A cell is passed as a cell, because an inner function must see later assignments."""
 
     def f(x, y):
         def inner():
@@ -143,7 +143,7 @@ def test_a_cell_is_carried_as_a_cell():
 
 
 def test_of_the_operands_of_a_comprehension_its_iterator_is_not_named():
-    """Up to 3.11 it is a function that loops over it: nothing asks for the iterator's class."""
+    """A comprehension is a function call up to Python 3.11, whose iterator does not need its class."""
     translator, _ = until(called, (2, 3), "CALL")
     operands = translator.stack[-2:]
     assert break_points._named_operands(operands) == operands
@@ -151,5 +151,5 @@ def test_of_the_operands_of_a_comprehension_its_iterator_is_not_named():
 
 @pytest.mark.parametrize("name", ["CALL", "CALL_FUNCTION_EX", "BINARY_SUBSCR"])
 def test_what_pushes_a_functions_result_is_a_call(name):
-    """A property's getter and ``__getitem__`` are functions, too."""
+    """A property's getter and ``__getitem__`` are calls of functions, too."""
     assert name in break_points.CALLS

@@ -1,4 +1,4 @@
-"""What an instruction calls, as the user wrote it: what the sentence about a graph break names."""
+"""The callee of an instruction, as the user wrote it, for the message about a graph break."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def of_an_index(x):
     ],
 )
 def test_the_callee_is_that_of_the_source(function, names):
-    """The text of the source, in the order of the calls; what a statement calls by itself has no name."""
+    """The callee is the text of the source; a call that a statement makes implicitly has no name."""
     assert called(function) == names
 
 
@@ -105,12 +105,12 @@ def called(function) -> list[str]:
 
 
 def test_a_chain_of_methods_over_lines_names_the_last():
-    """From 3.12 on, the place of such a call begins at the method's name."""
+    """The position of such a call begins at the method's name from Python 3.12 on."""
     assert called(chained_over_lines)[-1] in ("x.sum().item", "item")
 
 
 def test_without_source_there_is_no_name():
-    """Code from a text that nobody keeps."""
+    """Code without a source file has no names of callees."""
     names: dict[str, object] = {}
     exec(compile("def f(x):\n    return str(x)\n", "<nowhere>", "exec"), names)
     assert called(names["f"]) == []
@@ -135,7 +135,7 @@ def in_a_loop(x):
     ("function", "name"), [(outer, "torch.serialization.load"), (in_a_loop, "nbcompile.graph_break")]
 )
 def test_a_break_records_the_innermost_call(function, name):
-    """Of the line that breaks, however deep, and of the reason why nothing can resume after it."""
+    """The record names the innermost call of the line that breaks, also in an inlined function and in a loop."""
     nbcompile.reset()
     recorder = api.new_recorder(function.__name__)
     with recorder.listening(), contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Guards that keep dicts and the attributes of objects apart, and which programs need them."""
+"""Guards that dicts and ``__dict__`` of objects are different objects, and the programs that need them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ATTRIBUTES, MAPPING = AttrSource(LocalSource("o"), "__dict__"), LocalSource("d")
 
 
 def kept_apart(function: Callable[..., Any], o: object = None) -> list[set[Source]]:
-    """Sources of each guard that several values are different objects."""
+    """The sources in each guard on the identity of several values."""
     given = {"o": types.SimpleNamespace(a=1) if o is None else o, "d": {"a": 1}, "e": {"a": 1}, "x": torch.ones(2)}
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     frame = Frame(function.__code__, {name: given[name] for name in names}, globals(), vars(builtins))
@@ -30,7 +30,7 @@ def kept_apart(function: Callable[..., Any], o: object = None) -> list[set[Sourc
 
 
 def test_change_of_an_object_beside_a_dict() -> None:
-    """An object that is stored on has a guard that a dict that is read is not its ``__dict__``."""
+    """A program that mutates an object and reads a dict has a guard that the dict is not the object's ``__dict__``."""
 
     def program(o: Any, d: Any, x: Any) -> Any:
         o.a = 5
@@ -40,7 +40,7 @@ def test_change_of_an_object_beside_a_dict() -> None:
 
 
 def test_dicts_that_are_only_read_may_be_one() -> None:
-    """A changed object's dict is none of the others; two that are only read may be the same in a later call."""
+    """The dict of a mutated object must differ from all others; two dicts that are only read may be identical."""
 
     def program(o: Any, d: Any, e: Any, x: Any) -> Any:
         o.n = 1
@@ -59,7 +59,7 @@ def test_dicts_that_are_only_read_may_be_one() -> None:
 
 
 def test_many_dicts_have_one_guard() -> None:
-    """A change beside many dicts has one guard for all of them, whose cost grows with their number."""
+    """A mutation and many dicts have a single guard, whose cost grows with the number of dicts."""
 
     def program(o: Any, x: Any) -> Any:
         o.n = 1
@@ -72,7 +72,7 @@ def test_many_dicts_have_one_guard() -> None:
 
 
 def test_change_of_a_dict_beside_an_object() -> None:
-    """A dict that is stored into has a guard that it is not the ``__dict__`` of an object that is read."""
+    """A program that mutates a dict has a guard that the dict is not the ``__dict__`` of an object that it reads."""
 
     def program(o: Any, d: Any, x: Any) -> Any:
         d["a"] = 5
@@ -82,7 +82,7 @@ def test_change_of_a_dict_beside_an_object() -> None:
 
 
 def test_nothing_that_is_read_changes() -> None:
-    """Reads alone, and an object of which no attribute is asked, need no such guard."""
+    """A program that only reads, or that reads no attribute of the object, needs no such guard."""
 
     def reads(o: Any, d: Any, x: Any) -> Any:
         return x + o.a + d["a"]
@@ -96,7 +96,7 @@ def test_nothing_that_is_read_changes() -> None:
 
 
 def test_module_has_keys_that_the_dict_lacks() -> None:
-    """A dict whose keys are known needs no guard against a module, whose dict has other keys."""
+    """A dict whose keys are known needs no such guard, because the ``__dict__`` of a module has other keys."""
 
     def program(o: Any, d: Any, x: Any) -> Any:
         d["a"] = 5

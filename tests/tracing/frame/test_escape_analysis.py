@@ -1,4 +1,4 @@
-"""What a list holds is asked for by its iterator when it goes on, whoever changed the list after a break."""
+"""Iterators over lists that the program mutates after a graph break."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def by_a_cell(x):
     ids=lambda function: function.__name__,
 )
 def test_an_iterator_sees_what_is_added_after_a_break(function):
-    """However the rest of the program gets at the list, the iterator yields what was added."""
+    """The iterator yields the new items, whichever way the program reaches the list."""
     x = torch.zeros(1)
     assert nbcompile.compile(function, backend="eager")(x).tolist() == function(x).tolist()
 
 
 def test_a_list_that_nobody_reaches_is_not_kept():
-    """Nothing can change a list that has no other name: its iterator is one of a tuple, which the rest compiles."""
+    """A list without another reference cannot change: its iterator is passed as one of a tuple, which is compiled."""
     graphs = Graphs()
 
     def unnamed(x):
@@ -165,7 +165,7 @@ def ended_by_an_exception(x):
 @pytest.mark.parametrize("function", [ended_generator, ended_early, ended_by_an_exception])
 @pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 def test_a_generator_at_its_end_needs_nothing(function):
-    """It is carried over the break; no instruction of it is left, so none of its variables is."""
+    """An exhausted generator is passed across the graph break without its variables."""
     assert str(nbcompile.compile(function, backend="eager")(torch.zeros(1))) == str(function(torch.zeros(1)))
 
 
@@ -204,7 +204,7 @@ def given_to_the_users_sorted(x):
     "f", [iterators_in_a_list, iterators_in_an_iterator, iterators_unpacked, given_to_the_users_sorted]
 )
 def test_what_a_loop_takes_keeps_its_class(f):
-    """The loop's own iterator alone is nobody's: what it gives may be asked for its class."""
+    """Only the loop's own iterator has no other user: the program may read the class of the items."""
     assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
 
 
@@ -225,7 +225,7 @@ def _among_what_a_comprehension_takes(x):
 
 @pytest.mark.parametrize("function", [_in_the_closure_of_a_comprehension, _among_what_a_comprehension_takes])
 def test_iterators_that_a_broken_comprehension_can_ask_for_their_class(function):
-    """Its own iterator is only looped over; iterators in its closure, or among the items, keep their class."""
+    """Iterators in the closure of a comprehension, or among its items, have their own classes."""
     x = torch.ones(1)
     found = nbcompile.compile(function, backend="eager")(x)
     assert [name for _, name in found] == [name for _, name in function(x)]

@@ -1,4 +1,4 @@
-"""Guards that are known only when the whole frame is traced: process state, marks, aliasing."""
+"""Guards that are known only after the trace of the whole frame: process state, marks, aliasing."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def kinds(function: Callable, **values: object) -> set[K]:
 
 
 def test_process_state_is_guarded_in_every_frame():
-    """Grad mode, modes, default device and saved-tensor hooks are guarded, whatever the frame reads."""
+    """Grad mode, modes, the default device and saved-tensor hooks are guarded, whatever the frame reads."""
     assert kinds(lambda x: x.sin(), x=torch.ones(2)) >= PROCESS
 
 
 def test_two_tensors_stay_two():
-    """One guard says that the tensors of two inputs differ; of one input there is none."""
+    """One guard checks that two input tensors differ; a single input has no such guard."""
     (guard,) = [
         g for g in guards_of(lambda x, y: x + y, x=torch.ones(2), y=torch.ones(2)) if g.kind is K.NO_TENSOR_ALIASING
     ]
@@ -66,12 +66,12 @@ def test_two_tensors_stay_two():
 
 
 def test_parameters_are_not_compared_with_inputs():
-    """A parameter is found by its module: it is in no guard on aliasing, as in torch."""
+    """A parameter is read from its module, so no guard on aliasing contains it, as in torch."""
     assert K.NO_TENSOR_ALIASING not in kinds(lambda layer, x: layer(x), layer=torch.nn.Linear(2, 2), x=torch.ones(2))
 
 
 def test_the_marks_of_a_tensor_stay_as_they_are():
-    """A mark on a dim is in the guard; so is that the others are absent."""
+    """The guard contains the marked dimensions of a tensor, and the marks that the tensor does not have."""
     x = torch.ones(4)
     torch._dynamo.maybe_mark_dynamic(x, 0)
     (guard,) = [g for g in guards_of(lambda x: x + 1, x=x) if g.kind is K.DIMENSION_MARKING]
@@ -87,7 +87,7 @@ class Holder:
     ("changes", "expected"), [(True, True), (False, False)], ids=["a list that is changed", "lists that are read"]
 )
 def test_a_changed_object_is_no_other_input(changes, expected):
-    """Where one of two lists is changed, a guard says that they are two."""
+    """A guard checks that two lists differ if the program mutates one of them."""
 
     def change(x, xs, ys):
         xs.append(1)
@@ -101,7 +101,7 @@ def test_a_changed_object_is_no_other_input(changes, expected):
 
 
 def test_what_is_passed_on_unread_is_there():
-    """An attribute that goes out without a look at its value is guarded to exist: the residual program reads it."""
+    """A guard checks that an attribute exists if the function returns it without reading its value."""
     holder = Holder()
     holder.tag = object()
     found = [g for g in guards_of(lambda x, h: (x + 1, getattr(h, "tag", None)), x=torch.ones(2), h=holder)]
@@ -110,7 +110,7 @@ def test_what_is_passed_on_unread_is_there():
 
 @pytest.mark.parametrize("program", [PYTREES, VMAP], ids=["pytrees", "vmap"])
 def test_a_registry_may_grow_while_the_first_frame_of_a_process_is_compiled(program):
-    """Operators and builds import modules of torch that register classes with pytrees; the frame is compiled again."""
+    """A new registration while the first frame is compiled causes a second compilation of the frame, not an error."""
     python(FIRST_IN_PROCESS.format(program))
 
 
@@ -127,5 +127,5 @@ def test_a_registry_may_grow_while_the_first_frame_of_a_process_is_compiled(prog
     ],
 )
 def test_only_dicts_of_modules_are_asked_again(source, kind, expected, grew):
-    """An argument cannot change while it is traced, and other guards are checked when they are built."""
+    """Only guards on dicts of modules are checked again after tracing, because an argument cannot change meanwhile."""
     assert registries_grew([Guard(source, kind, expected)], SCOPE) is grew

@@ -1,4 +1,4 @@
-"""Variables of a frame as its own code asks for them."""
+"""Variables of a frame, as ``locals()`` and ``super()`` read them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ def program(x):
 
 
 def without_parameters():
-    """No first parameter that ``super()`` could use."""
+    """A function without a first parameter that ``super()`` could use."""
 
 
 def names_of(translator):
-    """Names and values in ``locals()`` of a frame."""
+    """The names and values in ``locals()`` of a frame."""
     found = local_variables(translator)
     keys = found.unpack(translator.interpreter)
     return {key.value: found.get_item(translator.interpreter, key).value for key in keys}
 
 
 def test_locals_are_the_variables_that_have_a_value():
-    """A name that is deleted again is removed from the dict of the frame, too."""
+    """A deleted variable is removed from the dict of ``locals()``, too."""
     translator, _ = frame_of(program, 4)
     assert names_of(translator) == {"x": 4}
     translator.locals["y"] = translator.locals["x"]
@@ -37,7 +37,7 @@ def test_locals_are_the_variables_that_have_a_value():
 
 
 def test_super_outside_of_a_method_raises_as_python_does():
-    """Without a parameter, without a value of it, without the cell of the class."""
+    """A missing parameter, a deleted one and a missing class cell raise Python's errors."""
     for function, given, text in (
         (without_parameters, (), "super(): no arguments"),
         (program, (), "super(): arg[0] deleted"),

@@ -1,4 +1,4 @@
-"""A generator is handed on as the call that makes it, or as that of a function which begins where it waits."""
+"""Generators across a graph break: the call that creates one, or a function that starts at its suspended position."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def flat(value):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_generator_outlives_its_graph(program):
-    """It yields what eager's does, changes included, and what comes before it is compiled."""
+    """The generator yields eager mode's items, also after mutations, and the code before the break is compiled."""
     graphs = Graphs()
 
     x = torch.ones(2)
@@ -213,14 +213,14 @@ def test_a_generator_outlives_its_graph(program):
 
 @pytest.mark.parametrize("again", range(3))
 def test_a_loop_over_a_generator_that_breaks(again):
-    """What a loop that breaks in each round does is what eager mode does, in later calls too."""
+    """The loop breaks the graph in each iteration and gives eager mode's results, also in later calls."""
     compiled, x = nbcompile.compile(waits_in_a_loop, backend="eager"), torch.ones(2)
     for _ in range(again + 1):
         assert torch.equal(compiled(x), waits_in_a_loop(x))
 
 
 def test_a_generator_that_is_left_waiting_in_a_finally():
-    """It is closed when nothing refers to it any more, which the frame that made it again would delay."""
+    """The generator is closed at its last reference: the frame that recreates it does not keep it alive."""
     log = []
 
     def guarded(x):
@@ -241,7 +241,7 @@ def test_a_generator_that_is_left_waiting_in_a_finally():
 
 
 def test_what_is_returned_is_a_generator():
-    """torch.compile returns an iterator of a tuple, here it stays what it is."""
+    """The function returns a generator, whereas torch.compile returns an iterator of a tuple."""
     assert isinstance(nbcompile.compile(returned, backend="eager")(torch.ones(2)), types.GeneratorType)
 
 
@@ -262,11 +262,11 @@ ITERATORS = {
     "groupby": lambda x: itertools.groupby([1, 1, 2]),
 }
 ONCE_ASKED = {"enumerate", "starmap", "takewhile", "filterfalse"}
-"""Those of which all state is known once they have given an item."""
+"""Iterators whose whole state is known once they have yielded an item."""
 
 
 def described(value):
-    """A value without identities; iterators, which groups are, by all their items."""
+    """A value without identities, with iterators as lists of their items."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     return [described(each) for each in value] if hasattr(value, "__iter__") else value
@@ -275,7 +275,7 @@ def described(value):
 @pytest.mark.parametrize("asked", [0, 1])
 @pytest.mark.parametrize("name", ITERATORS)
 def test_an_iterator_of_the_library_outlives_its_graph(name, asked):
-    """It is of its own class and gives what is left, and what is computed beside it is compiled."""
+    """The iterator has eager mode's class and remaining items, and the other operations are compiled."""
     make = ITERATORS[name]
 
     def program(x):
@@ -298,7 +298,7 @@ def test_an_iterator_of_the_library_outlives_its_graph(name, asked):
 
 @pytest.mark.parametrize("name", ["enumerate", "chain", "islice", "takewhile", "compress"])
 def test_an_iterator_of_the_library_follows_its_list(name):
-    """What is appended after the graph comes out of it, as in eager mode."""
+    """The iterator yields items that are appended after the graph break, as in eager mode."""
     make = {
         "enumerate": enumerate,
         "chain": itertools.chain,
@@ -319,7 +319,7 @@ def test_an_iterator_of_the_library_follows_its_list(name):
 
 
 def test_a_waiting_generator_in_two_circles():
-    """Its list and its cell both hold it; after a break, the list is as full as before."""
+    """A generator that its own list and its own cell refer to continues after a graph break with the same list."""
 
     def program(x):
         def items():

@@ -12,7 +12,7 @@ assert interpreter.control, "which fills the table"
 
 
 def test_every_opcode_has_a_handler_or_a_reason() -> None:
-    """What has neither is a mistake of ours; what has both is a mistake, too."""
+    """Every opcode has a handler or a reason, and none has both."""
     real = {name for name, number in dis.opmap.items() if number < REAL_OPCODES}
     assert real <= set(HANDLERS) | set(UNTRACED) | set(SUPERINSTRUCTIONS)
     assert not set(UNTRACED) & set(HANDLERS)

@@ -17,7 +17,7 @@ class NeverOne(ValueError):
 
 
 def test_parameters_get_their_arguments():
-    """By position, by keyword, by default, and what is left in ``*args`` and ``**kwargs``, as Python binds them."""
+    """Arguments bind by position, by keyword, by default, and to ``*args`` and ``**kwargs``, as in Python."""
     check(
         "def g(a, b=2, *c, d, e=5, **f): return a, b, c, d, e, f\nreturn g(1, d=4), g(1, 3, 5, d=4, e=6, h=7)",
         "def g(a, /, **b): return a, b\nreturn g(1, a=2)",
@@ -26,7 +26,7 @@ def test_parameters_get_their_arguments():
 
 
 def test_a_call_that_does_not_fit_raises_the_error_of_python():
-    """The graph breaks at a call with arguments that the function does not have, and Python's own error follows."""
+    """A call with wrong arguments breaks the graph, and Python raises its own error."""
 
     def f(x: torch.Tensor) -> object:
         def g(a: int, *, b: int) -> int:
@@ -53,7 +53,7 @@ def test_a_callee_is_part_of_the_graph():
 
 
 def test_exceptions_that_are_sent_into_generators():
-    """``send`` before the first ``yield``, the forms of ``throw``, and a generator that asks itself."""
+    """``send`` before the first ``yield``, the forms of ``throw``, and a generator that resumes itself."""
     forms = (
         "ValueError(1)", "ValueError(1), 2", "ValueError, 2", "ValueError, (3, 4)", "ValueError, ValueError(5)",
         "ValueError, 1, 7", "'a'", "ValueError(1), None", "int", "OSError, 'x'",

@@ -11,7 +11,7 @@ from nbcompile.tracing.frame.instruction_table import HANDLERS, UNTRACED, handle
 
 
 def test_every_opcode_of_this_python_is_handled_or_has_a_reason():
-    """A frame that meets one without a handler breaks; that is said here, and not found out by a user."""
+    """An opcode without a handler would break the graph, so the table has to be complete."""
     assert interpreter.__name__  # importing it fills the table
     instructions = {name for name in opcode.opmap if not name.startswith(("INSTRUMENTED", "<"))}
     specialised = {name for name in instructions if opcode.opmap[name] >= 256}  # pseudo instructions of the compiler
@@ -20,12 +20,12 @@ def test_every_opcode_of_this_python_is_handled_or_has_a_reason():
 
 
 def test_no_opcode_is_both():
-    """Handled and refused."""
+    """An opcode has either a handler or a reason, not both."""
     assert HANDLERS.keys() & UNTRACED.keys() == set()
     assert all(UNTRACED.values())
 
 
 def test_an_opcode_has_one_handler():
-    """The second registration is an error."""
+    """A second handler for an opcode raises an error."""
     with pytest.raises(AssertionError, match="two handlers"):
         handles("LOAD_FAST")(lambda frame, instruction: None)

@@ -1,4 +1,4 @@
-"""What all frames of one trace share: values, exceptions, the user's stack, and where the graph is planned to end."""
+"""State that all frames of one trace share: values, exceptions, the user's stack, and planned graph breaks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def program(x):
 
 
 def test_the_graph_ends_after_as_many_instructions_as_planned():
-    """At the count of the frame, and not at a position of the code; without a plan nothing ends."""
+    """The graph ends after a number of steps of the frame; without a plan the frame runs to its end."""
     translator, interpreter = frame_of(program, 4)
     interpreter.end_at = (3,)
     with pytest.raises(PlannedBreak) as ended:
         translator.run()
     assert translator.steps == 3 and ended.value.frames == (translator,)
     translator, interpreter = frame_of(program, 4)
-    interpreter.end_at = (3, 1)  # in a function that is called then
+    interpreter.end_at = (3, 1)  # in a function that is called at that step
     assert translator.run().value.value == 10
 
 
 def test_what_a_pure_function_raises_is_raised_in_the_program():
-    """With its class and its arguments; a RecursionError is the tracer's own."""
+    """The program gets the exception's class and arguments; a RecursionError is raised in the tracer."""
     _, interpreter = frame_of(program, 4)
     assert interpreter.evaluate(math.sqrt, (9.0,)) == 3.0
     with pytest.raises(ObservedException) as raised:
@@ -46,7 +46,7 @@ def test_what_a_pure_function_raises_is_raised_in_the_program():
 
 
 def test_the_process_is_an_obstacle_once():
-    """The first reason is kept."""
+    """Only the first reason is recorded."""
     _, interpreter = frame_of(program, 4)
     interpreter.depend_on_process("first")
     interpreter.depend_on_process("second")

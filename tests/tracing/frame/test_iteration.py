@@ -16,12 +16,12 @@ def program(x):
 
 
 def fetching(interpreter, iterator):
-    """One item of an iterator; None at its end."""
+    """The next item of an iterator, or None at its end."""
     return interpreter.until_stop(iterator, lambda: interpreter.raise_exception(StopIteration, 7))
 
 
 def test_the_end_of_an_iterator_is_no_error():
-    """``StopIteration`` is its end, and what it returned is kept; any other exception is the program's."""
+    """``StopIteration`` ends the iterator, and its value is stored; any other exception reaches the program."""
     _, interpreter = frame_of(program, 4)
     iterator = interpreter.iterator([])
     assert fetching(interpreter, iterator) is None and interpreter.returned_by(iterator).value == 7
@@ -31,7 +31,7 @@ def test_the_end_of_an_iterator_is_no_error():
 
 @pytest.mark.parametrize(("returned", "arguments"), [(None, 0), (5, 1)])
 def test_a_return_without_a_value_stops_without_arguments(returned, arguments):
-    """``StopIteration()`` and not ``StopIteration(None)``."""
+    """A generator without a return value raises ``StopIteration()``, not ``StopIteration(None)``."""
     _, interpreter = frame_of(program, 4)
     iterator = interpreter.iterator([])
     iterator.ending = ConstantVariable(returned)
@@ -41,7 +41,7 @@ def test_a_return_without_a_value_stops_without_arguments(returned, arguments):
 
 
 def test_none_is_sent_by_next():
-    """``yield from`` asks an iterator without a method ``send`` for its next item; another value is refused by it."""
+    """``send(None)`` to an iterator without a ``send`` method returns its next item."""
     _, interpreter = frame_of(program, 4)
     iterator = interpreter.iterator([ConstantVariable(1)])
     assert interpreter.send(iterator, ConstantVariable(None)).value == 1

@@ -1,4 +1,4 @@
-"""A compile keeps nothing of the call alive: arguments are freed as soon as in eager, without the cycle collector."""
+"""Compilation keeps no argument alive: it is freed as early as in eager mode, without the cycle collector."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ PROGRAMS = (
 
 @pytest.fixture
 def no_collector():
-    logging.disable()  # torch logs what a fake kernel refuses, with its traceback, and pytest keeps that
-    gc.disable()  # and no collection before: what others left is none of these objects, and a long run's heap takes seconds
+    logging.disable()  # torch logs the error of a fake kernel with its traceback, and pytest keeps it
+    gc.disable()  # no collection before this: older garbage is none of these objects, and a large heap takes seconds
     yield
     gc.enable()
     logging.disable(logging.NOTSET)
 
 
 def run(function, backend):
-    """One call whose arguments nobody else keeps; what became of the argument."""
+    """A weak reference to the argument of one call, which has no other reference afterwards."""
     compiled = nbcompile.compile(function, backend=backend)
     x = torch.randn(3)
     seen = weakref.ref(x)
@@ -103,8 +103,8 @@ def run(function, backend):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_an_argument_lives_no_longer_than_its_call(function, backend, no_collector):
-    """Tracer, frames of failed attempts and tracebacks form no circle that is left for the collector."""
-    run(function, backend)  # what is imported on the way is not the point
+    """The tracer, the frames of failed attempts and the tracebacks form no reference cycle."""
+    run(function, backend)  # the first run imports modules
     nbcompile.reset()
     assert run(function, backend)() is None
 
@@ -119,7 +119,7 @@ def test_a_module_lives_no_longer_than_its_user_keeps_it(no_collector):
 
 
 class Node:
-    """Something that can be referred to weakly."""
+    """An object that weak references can refer to."""
 
 
 def deleted_before_a_break(x):
@@ -149,7 +149,7 @@ def kept_by_another_object(x):
 
 @pytest.mark.parametrize("function", [deleted_before_a_break, kept_across_a_break, kept_by_another_object])
 def test_a_weak_reference_across_a_break(function):
-    """What the code deleted is gone behind the break; what it keeps, in a variable or elsewhere, is there."""
+    """An object that the code deletes before the break is freed after it; a referenced object is still alive."""
     x = torch.ones(2)
     compiled = nbcompile.compile(function, backend="eager")
     for _ in range(2):

@@ -8,5 +8,5 @@ from tests.support.protocols import missing_members
 
 
 def test_the_interpreter_has_all_that_a_frame_asks_for():
-    """Each attribute and method of the protocol is one of the interpreter's."""
+    """The interpreter has each attribute and method of the protocol."""
     assert missing_members(FrameInterpreter, Interpreter) == []

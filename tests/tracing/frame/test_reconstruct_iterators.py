@@ -53,7 +53,7 @@ MAKERS: dict[str, Callable[[], Iterator[object]]] = {
 @pytest.mark.parametrize("taken", [0, 1, 9])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_an_iterator_is_returned_with_its_class_and_position(make, taken):
-    """What a frame returns continues where the frame stopped, also at the end, and is of the same class."""
+    """A returned iterator has its class and continues at its position, also at its end."""
 
     def function(x):
         iterator = make()
@@ -73,7 +73,7 @@ def test_an_iterator_is_returned_with_its_class_and_position(make, taken):
 
 @pytest.mark.parametrize("make", [zip, map], ids=["zip", "map"])
 def test_an_iterator_that_two_names_share_stays_shared(make):
-    """After a break, an item that the outer iterator took is gone for the inner one, and the reverse."""
+    """Two iterators still share one after a graph break: an item that one of them takes is missing in the other."""
 
     def function(x):
         inner = iter([1, 2, 3, 4, 5, 6])
@@ -90,7 +90,7 @@ def test_an_iterator_that_two_names_share_stays_shared(make):
 
 
 def test_what_is_to_come_is_computed_after_the_break():
-    """The function of a ``map`` reads a variable when an item is taken, not when the graph ended."""
+    """The function of a ``map`` reads a variable when an item is taken, not when the graph ends."""
     factor = [1]
 
     def function(x):

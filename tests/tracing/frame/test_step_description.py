@@ -8,7 +8,7 @@ from nbcompile.tracing.frame.step_description import first_line
 
 
 def test_the_first_line_of_a_function():
-    """The stack line of a function leads to its definition."""
+    """The stack line of a function is that of its definition."""
 
     def found():
         return 1

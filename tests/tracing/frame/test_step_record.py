@@ -1,4 +1,4 @@
-"""The record of a trace's steps."""
+"""The record of the steps of a trace."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def program(x):
 
 
 def test_steps_are_recorded_only_for_who_wants_them():
-    """Each with the instruction, the line and the stack before it."""
+    """Steps are recorded only on request, each with its function and its opcode."""
     translator, interpreter = frame_of(program, 4)
     translator.run()
     assert interpreter.step_record.steps is None and interpreter.step_record.last_steps() == ()
@@ -28,7 +28,7 @@ def test_steps_are_recorded_only_for_who_wants_them():
 
 
 def test_a_step_has_the_nodes_that_it_added():
-    """The step before the next one, or before the end, gets them; none twice."""
+    """A node belongs to the step during which it was added, and to no other step."""
     translator, interpreter = frame_of(program, 4)
     interpreter.step_record.steps = []
     translator.step()

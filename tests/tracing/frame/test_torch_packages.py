@@ -1,4 +1,4 @@
-"""Modules that torch.package has loaded: their names are mangled, and their imports are the package's own."""
+"""Modules loaded by torch.package, which have mangled names and their own imports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Breaking(torch.nn.Module):
 
 
 def package(folder, scale):
-    """A package of two modules; ``packed`` is in no module of the process."""
+    """A package of two modules; no module of the process is called ``packed``."""
     path = folder / f"{scale}.pt"
     with PackageExporter(str(path)) as exporter:
         exporter.extern("torch.**")
@@ -50,7 +50,7 @@ def package(folder, scale):
 
 @pytest.mark.parametrize(("name", "graphs_of_one"), [("Net", 1), ("Breaking", 2)])
 def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
-    """Each has its own modules, and neither those of the process; as many graphs as torch."""
+    """Each package uses its own modules, not those of the process, with as many graphs as torch.compile."""
     impostor = types.ModuleType("packed")
     impostor.numbers = types.ModuleType("packed.numbers")
     impostor.numbers.SCALE = 1000.0
@@ -66,7 +66,7 @@ def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
 
 
 def test_what_is_read_of_such_a_module_is_guarded(tmp_path):
-    """It has no address by name; still, another value of a global of it is seen."""
+    """Another value of a global of such a module causes a recompile, although the module has no source by its name."""
     module = package(tmp_path, 2.0)
     model, graphs = module.Net(), Graphs()
     run = nbcompile.compile(model, backend=graphs)
@@ -78,7 +78,7 @@ def test_what_is_read_of_such_a_module_is_guarded(tmp_path):
 
 
 def test_a_replaced_import_is_called():
-    """``__import__`` is taken from the builtins of the frame's globals, as Python does."""
+    """``__import__`` is read from the builtins of the frame's globals, as in Python."""
     stand_in = types.SimpleNamespace(pi=torch.tensor(3.0))
     module = types.ModuleType("stand_in")
     vars(module).update(vars(stand_in))

@@ -1,4 +1,4 @@
-"""One frame of the traced program: its stack, its handlers, its names, and where it can be left."""
+"""One frame of the traced program: its stack, its exception handlers, its names, and its possible break points."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ scale = 3
 
 
 def result_of(function, *arguments):
-    """What the frame returns, as Python's value."""
+    """The return value of a frame, as a Python value."""
     translator, interpreter = frame_of(function, *arguments)
     return realise(interpreter, translator.run().value).value
 
 
 def stepped(translator, opcode):
-    """Run up to (and not including) an instruction."""
+    """A frame that ran up to an instruction, without it."""
     while translator.view.instructions[translator.pc].opcode != opcode:
         assert translator.step() is None
     return translator
@@ -42,13 +42,13 @@ def branching(x):
 
 
 def test_a_frame_of_constants_runs_to_what_python_returns():
-    """Whatever the path through it is."""
+    """The frame returns Python's value on each path."""
     for x in range(5):
         assert result_of(branching, x) == branching(x)
 
 
 def catching(x):
-    """An exception that is caught, with what it replaces as its context."""
+    """An exception that is caught, and a second one raised from it."""
     try:
         try:
             return 1 // x
@@ -61,13 +61,13 @@ def catching(x):
 
 
 def test_exceptions_go_to_the_handlers_that_protect_them():
-    """The stack is cut as CPython cuts it; without an exception no handler runs."""
+    """The handler of the innermost ``try`` runs, and none runs without an exception."""
     assert result_of(catching, 0) == "caught"
     assert result_of(catching, 1) == 1
 
 
 def adding(x):
-    """An exception while operands wait on the stack above a loop's iterator."""
+    """An exception while operands are on the stack above a loop's iterator."""
     total = 0
     for i in (1, 0, 2):
         try:
@@ -78,12 +78,12 @@ def adding(x):
 
 
 def test_operands_that_wait_are_dropped_by_an_exception():
-    """The iterator of the loop is on top again, as in CPython."""
+    """The exception drops the operands above the loop's iterator, as in CPython."""
     assert result_of(adding, 1) == adding(1) == 111
 
 
 def raising(x):
-    """An exception while another one is handled."""
+    """An exception raised while another one is handled."""
     try:
         return 1 // x
     except ZeroDivisionError:
@@ -91,7 +91,7 @@ def raising(x):
 
 
 def test_an_exception_knows_what_was_being_handled():
-    """``__context__`` is the exception of the handler in which it was raised; nobody catches it here."""
+    """``__context__`` of an uncaught exception is the exception of the handler in which it was raised."""
     translator, _ = frame_of(raising, 0)
     with pytest.raises(ObservedException) as caught:
         translator.run()
@@ -100,7 +100,7 @@ def test_an_exception_knows_what_was_being_handled():
 
 
 def test_the_stack_is_a_stack():
-    """The last that was pushed comes first; a pair comes in the order in which it was pushed."""
+    """Values are popped in reverse order; a pair and several values keep the order of their pushes."""
     translator, _ = frame_of(branching, 1)
     values = [ConstantVariable(number) for number in range(5)]
     for value in values:
@@ -114,7 +114,7 @@ def test_the_stack_is_a_stack():
 
 
 def test_what_pushed_a_value_is_remembered():
-    """By its height on the stack: its source is shown where a graph breaks."""
+    """The frame records the instruction that pushed each value, for the message about a graph break."""
     translator, _ = frame_of(lambda x: (x + 1, x * 2), 4)
     stepped(translator, "BUILD_TUPLE")
     assert len(translator.operands()) == 2
@@ -130,7 +130,7 @@ def unbound(x):
 
 
 def test_a_local_without_a_value_raises_as_python_does():
-    """In the traced program, which may catch it."""
+    """The read raises an UnboundLocalError in the traced program."""
     assert result_of(unbound, True) == 1
     translator, _ = frame_of(unbound, False)
     with pytest.raises(ObservedException) as caught:
@@ -139,7 +139,7 @@ def test_a_local_without_a_value_raises_as_python_does():
 
 
 def test_globals_are_found_before_builtins():
-    """A global has its address; that of a builtin says that no global hides it; what is neither is a NameError."""
+    """A global has a source, a builtin a guard that no global hides it, and a missing name raises a NameError."""
     translator, interpreter = frame_of(branching, 1)
     assert realise(interpreter, translator.load_global("scale")).value == 3
     assert translator.global_source("scale") == GlobalSource("scale")
@@ -156,7 +156,7 @@ def test_globals_are_found_before_builtins():
 
 
 def test_a_constant_global_is_guarded_when_it_is_looked_at():
-    """Not when it is loaded."""
+    """The guard is added at the first use of the value, not at the load."""
     translator, interpreter = frame_of(branching, 1)
     value = translator.load_global("scale")
     assert not any(guard.source == GlobalSource("scale") for guard in interpreter.output.guards.values())
@@ -166,7 +166,7 @@ def test_a_constant_global_is_guarded_when_it_is_looked_at():
 
 
 def protected(x):
-    """A call outside of any handler, and one inside."""
+    """A call outside any handler, and one inside."""
     y = abs(x)
     try:
         y = abs(y)
@@ -176,7 +176,7 @@ def protected(x):
 
 
 def test_may_catch_says_whether_an_except_protects():
-    """A handler of ``except``; none around the first call."""
+    """``may_catch`` is true only for the call inside the ``try``."""
     translator, _ = frame_of(protected, -1)
     seen = []
     while True:
@@ -190,7 +190,7 @@ def test_may_catch_says_whether_an_except_protects():
 
 
 def test_a_frame_can_be_left_where_its_stack_is_empty():
-    """And where a graph has more than one operator, which is worth compiling."""
+    """A frame can break where its stack is empty and its graph has at least two operators."""
     translator, interpreter = frame_of(protected, -1)
     x = interpreter.output.root.placeholder("x", torch.ones(2))
     translator.step()
@@ -203,7 +203,7 @@ def test_a_frame_can_be_left_where_its_stack_is_empty():
 
 
 def test_an_instruction_without_a_handler_breaks_the_graph():
-    """The error names it, and has the user's line."""
+    """The error contains the name of the instruction and the user's function."""
     translator, _ = frame_of(branching, 1)
     unknown = Instruction("NO_SUCH_INSTRUCTION", position=translator.view.instructions[1].position)
     view = type(translator.view)([unknown, *translator.view.instructions[1:]], translator.view.labels)
@@ -214,7 +214,7 @@ def test_an_instruction_without_a_handler_breaks_the_graph():
 
 
 def test_the_instructions_of_a_code_object_are_read_once():
-    """Each frame of one function has the same view; its counts are its own."""
+    """Frames of one function share a view of the code, but each frame counts its own steps."""
     assert code_view(branching.__code__) is code_view(branching.__code__)
     first, _ = frame_of(branching, 1)
     second, _ = frame_of(branching, 1)
@@ -223,7 +223,7 @@ def test_the_instructions_of_a_code_object_are_read_once():
 
 
 def test_a_generator_yields_and_goes_on():
-    """A frame's end is a return or a yield; after a yield it runs on."""
+    """A frame ends at a return or a yield, and continues after a yield."""
 
     def yielding(x):
         yield x

@@ -16,7 +16,7 @@ def program(x):
 
 
 def test_the_users_stack_is_that_of_the_frames():
-    """The line of the instruction that runs; the names of tensors are those of the function's locals."""
+    """The stack contains the line of the current instruction."""
     translator, interpreter = frame_of(program, 4)
     translator.step()
     translator.step()
@@ -27,7 +27,7 @@ def test_the_users_stack_is_that_of_the_frames():
 
 
 def test_a_tensor_has_the_name_of_the_outermost_variable():
-    """Of two frames the first that holds it; what is no tensor has none."""
+    """A tensor has the name of the variable in the outermost frame that contains it."""
     translator, interpreter = frame_of(program, 4)
     three = interpreter.apply(torch.zeros, [ConstantVariable(3)])
     translator.locals["y"] = three

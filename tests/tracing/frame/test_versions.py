@@ -1,4 +1,4 @@
-"""Programs whose bytecode CPython 3.11, 3.12 and 3.13 spell differently mean the same on each.
+"""Programs with different bytecode on CPython 3.11, 3.12 and 3.13 give the same results on each version.
 
 In torch: nothing. Read next: nbcompile/bytecode/dialects.py
 """
@@ -27,12 +27,12 @@ def scenario(function: Scenario) -> Scenario:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_programs(name: str) -> None:
-    """Compiled, each of them does what it does in eager."""
+    """Each compiled program gives eager mode's results."""
     found = disagreement(SCENARIOS[name])
     assert not found, found
 
 
-# -- comprehensions: frames of their own on 3.11, inlined from 3.12 on ------------------------------------
+# -- comprehensions: separate frames on 3.11, inlined from 3.12 on ----------------------------------------
 
 
 @scenario
@@ -282,7 +282,7 @@ def break_between_the_halves_of_an_instruction(compiled: Compiler) -> Iterator[o
     yield compiled(f)(x, 2)
 
 
-# -- truth: 3.13's jumps take nothing but True and False -----------------------------------------------------
+# -- truth: jumps of 3.13 accept only True and False ---------------------------------------------------------
 
 
 @scenario
@@ -530,7 +530,7 @@ def inner_functions(compiled: Compiler) -> Iterator[object]:
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is new in 3.12")
 def test_type_parameters() -> None:
-    """A generic function is traced, or left to Python where it is defined."""
+    """A generic function is traced; its definition is traced or left to Python."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:
         scope = {"graph_break": graph_break}

@@ -1,4 +1,4 @@
-"""Generators that wait inside of a ``with`` or ``try`` are handed on, and their blocks end when eager ends them."""
+"""Generators suspended inside a ``with`` or ``try``, whose blocks end as in eager mode."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Holder:
         self.kept = None
 
 
-# -- programs that go on with the generator after a break -----------------------------------------------
+# -- programs that use the generator after a break ------------------------------------------------------
 
 
 def rest_of(make):
@@ -314,7 +314,7 @@ SHAPES = [
     ends_with_the_frame,
 ]  # fmt: skip
 IN_PYTHON = {deleted_after, bound_again_after, in_a_list, stored, cleared_after, replaced_after}
-"""Shapes that release the generator before the frame ends: no frame that holds it for longer is made."""
+"""Shapes that release the generator before the frame ends: no other frame may keep it alive."""
 
 
 def plain(value):
@@ -327,7 +327,7 @@ def plain(value):
 
 
 def outcome(function, x):
-    """What a call gives, what was logged until its result was dropped, and the grad mode that it leaves."""
+    """The result of a call, the log until the result is freed, and the grad mode afterwards."""
     LOG.clear()
     try:
         try:
@@ -354,15 +354,15 @@ def check(program, x, *, compiles):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_a_generator_that_waits_in_a_block(shape):
-    """Results, what blocks do and when, and the grad mode are eager's, and what comes before the break is compiled."""
+    """Results, the actions of the blocks and their order, and the grad mode are eager mode's."""
     makers = MAKERS if shape in (rest_of, ends_with_the_frame) else MAKERS[:2]
     for make in makers:
-        # Closing this one is an error, which Python reports.
+        # The close of this generator raises an error, which Python reports.
         raises = make is that_suppresses and shape is ends_with_the_frame
         check(shape(make), torch.ones(2, requires_grad=True), compiles=shape not in IN_PYTHON and not raises)
 
 
 @pytest.mark.parametrize("program", [entered_by_hand, in_an_exit_stack])
 def test_a_manager_that_stays_entered(program):
-    """A manager made of a generator that is entered before a break is left after it; bound methods end the frame."""
+    """A generator context that is entered before a break is exited after it; bound methods end the frame."""
     check(program, torch.ones(2), compiles=program is entered_by_hand)

@@ -16,7 +16,7 @@ from tests.tracing.frame.single_frame import frame_of
 
 
 def program(x: object) -> object:
-    """A frame with one local variable."""
+    """A program with one local variable."""
     return x
 
 
@@ -26,7 +26,7 @@ def new_tracer() -> Interpreter:
 
 
 def guards_of(tracer: Interpreter) -> list[tuple[GuardKind, object]]:
-    """Kind and expectation of each guard so far, in order."""
+    """The kind and the expected value of each guard so far, in order."""
     return [(guard.kind, guard.expected) for guard in tracer.output.guards.values()]
 
 

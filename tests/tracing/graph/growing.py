@@ -1,4 +1,4 @@
-"""A graph that grows by hand: an input for each tensor, and nodes that call functions."""
+"""A graph that a test extends: an input for each tensor, and nodes that call functions."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def call(output, function, *arguments, **keywords):
 
 
 def targets(output):
-    """What the nodes of the graph call."""
+    """The targets of the nodes that call a function or a method."""
     return [node.target for node in output.graph.nodes if node.op.startswith("call")]

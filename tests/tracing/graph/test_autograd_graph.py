@@ -1,4 +1,4 @@
-"""The nodes of autograd behind tensors."""
+"""The autograd nodes behind tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.tracing.graph.autograd_graph import reachable
 
 
 def test_each_node_is_met_once_and_none_behind_a_stop():
-    """Two ways lead to one node, which comes once; behind a node at which a derivative stops there is nothing."""
+    """A node on two paths is visited once; the search does not continue behind a node of ``stop_at``."""
     x = torch.ones(2, requires_grad=True)
     y = x.sin()
     z = y * y

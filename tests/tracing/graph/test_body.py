@@ -1,4 +1,4 @@
-"""Graphs inside of a graph."""
+"""Graphs inside another graph."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from nbcompile.tracing.graph.body import EXAMPLE, Body
 
 
 class Known:
-    """A value: made by the traced code, or known outside."""
+    """A value that the traced code created, or one from outside."""
 
     def __init__(self, created_at, made_here):
         self.created_at, self.made_here = created_at, made_here
@@ -26,7 +26,7 @@ def names(body):
 
 
 def test_inputs_come_before_operators():
-    """Whenever they are met, and in the order in which they were."""
+    """Inputs come first in the graph, in the order in which they were added."""
     body = frames_body()
     first = body.placeholder("first", torch.ones(2))
     body.graph.call_function(torch.sin, (first,))
@@ -35,7 +35,7 @@ def test_inputs_come_before_operators():
 
 
 def test_a_value_from_outside_is_an_input_of_each_body_on_the_way():
-    """Once: the second use is the same input."""
+    """Each body has the value as an input once: a second use returns the same input."""
     outer = frames_body()
     node = outer.placeholder("w", torch.ones(2))
     middle = Body(outer, {}, may_change=False)
@@ -48,14 +48,14 @@ def test_a_value_from_outside_is_an_input_of_each_body_on_the_way():
 
 
 def test_a_value_of_a_closed_body_leaks():
-    """It is in no graph around this one: a graph break that names it."""
+    """The value belongs to no surrounding graph, so the graph breaks, with the name of the value."""
     other = frames_body().placeholder("hidden", torch.ones(2))
     with pytest.raises(breaks.Unsupported, match="hidden"):
         Body(frames_body(), {}, may_change=False).lift(other)
 
 
 def test_what_is_outside():
-    """What was there before the body, and what the traced code did not make."""
+    """A value is outside if it existed before the body, or if the traced code did not create it."""
     before = Known(next(iter([frames_body().began])), made_here=True)
     body = frames_body()
     assert body.is_outside(before)
@@ -64,7 +64,7 @@ def test_what_is_outside():
 
 
 def test_writes_to_inputs_are_seen():
-    """By the version of the example, however the write was spelt."""
+    """A mutation is detected by the version of the example tensor."""
     body = frames_body()
     node = body.placeholder("x", torch.ones(2))
     assert not body.changes_inputs()
@@ -73,7 +73,7 @@ def test_writes_to_inputs_are_seen():
 
 
 def test_inputs_and_results_that_share_memory():
-    """A view of an input does, a new tensor does not."""
+    """A view of an input shares memory with it; a new tensor does not."""
     for function, shares in ((lambda x: x[1:], True), (lambda x: x + 1, False)):
         body = frames_body()
         node = body.placeholder("x", torch.ones(3))

@@ -1,4 +1,4 @@
-"""Where eager refuses a combination of dtypes, the compiled function raises the same; where not, it computes."""
+"""Errors for combinations of dtypes: the compiled function raises an error exactly where eager mode does."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def outcome(function):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_refusal_is_eagers(name):
-    """Text for text, value for value."""
+    """The result equals eager mode's, or the error has the same text."""
     nbcompile.reset()
     wanted, got = outcome(PROGRAMS[name]), outcome(nbcompile.compile(PROGRAMS[name], backend="eager"))
     assert type(wanted) is type(got)
@@ -80,14 +80,14 @@ def test_a_refusal_is_eagers(name):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_known_before_the_graph_runs(name):
-    """A backend is not asked to run what eager mode refuses, as its kernels may be able to."""
+    """The backend does not run an operator that eager mode refuses, because its kernel might accept it."""
     nbcompile.reset()
     with pytest.raises(errors.NbcompileError):
         nbcompile.compile(REFUSED[name], backend="eager", fullgraph=True)(ONE, TWO)
 
 
 def test_a_trial_draws_nothing():
-    """Operators are tried before they run; the random numbers of the program are those of eager mode."""
+    """A trial run of an operator takes no random numbers from the program's generator."""
     nbcompile.reset()
     dtypes.DtypeTrial.refusals.clear()
     results = []
@@ -98,7 +98,7 @@ def test_a_trial_draws_nothing():
 
 
 def test_a_trial_allocates_little():
-    """The numbers among the arguments may be sizes of a result: no trial makes a large one."""
+    """A trial run creates no large result, although a number among the arguments may be a size."""
     dtypes.DtypeTrial.refusals.clear()
     one = torch.ones(3, dtype=torch.int64)
     peaks = []
@@ -114,7 +114,7 @@ def draw(probabilities):
 
 
 def test_what_is_about_values_or_sizes_is_no_refusal():
-    """A trial on zeros finds a singular matrix, and one on small tensors a size that does not fit: the graph is whole."""
+    """A singular matrix or a wrong size in a trial run, which uses zeros and small tensors, breaks no graph."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda a: torch.linalg.inv(a), backend="eager", fullgraph=True)
     matrix = torch.eye(3, dtype=torch.complex64)
@@ -125,7 +125,7 @@ def test_what_is_about_values_or_sizes_is_no_refusal():
 
 
 def test_autocast_converts_first():
-    """A product of two dtypes is none there."""
+    """Autocast converts the operands first, so a product of two dtypes is no error."""
     nbcompile.reset()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         compiled = nbcompile.compile(lambda a, b: F.linear(a, b), backend="eager", fullgraph=True)

@@ -1,4 +1,4 @@
-"""Operators run on fake tensors, and what their failures mean."""
+"""Operators on fake tensors, and the meaning of their errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILING = {
 
 @pytest.mark.parametrize("name", FAILING)
 def test_errors_are_the_programs_or_a_break(name):
-    """A fake may be at fault for a TypeError: the graph breaks; a ValueError is what eager mode raises."""
+    """A TypeError, which a fake tensor may cause, breaks the graph; a ValueError is eager mode's error."""
     function, expected = FAILING[name]
     output, x = growing(torch.ones(3))
     with pytest.raises(expected):
@@ -37,7 +37,7 @@ OUT = {
 
 @pytest.mark.parametrize("name", OUT)
 def test_an_out_that_the_call_would_resize_breaks_the_graph(name):
-    """A graph cannot express the resize, nor a result in memory of other strides."""
+    """The graph breaks, because it cannot express a resize, or an ``out`` tensor with other strides."""
     out, kind = OUT[name]
     output, x, y = growing(torch.ones(2, 3), out())
     with pytest.raises(breaks.Unsupported) as caught:
@@ -46,7 +46,7 @@ def test_an_out_that_the_call_would_resize_breaks_the_graph(name):
 
 
 def test_a_tensor_with_data_is_refused():
-    """A later operator would read its data: fake tensors have none."""
+    """The graph breaks, because later operators would read data that fake tensors do not have."""
     output, x = growing(torch.ones(3))
     real = torch.ones(3)
     with pytest.raises(breaks.Unsupported, match="no fake tensor"):
@@ -54,7 +54,7 @@ def test_a_tensor_with_data_is_refused():
 
 
 def test_warnings_are_collected():
-    """They are shown when the graph is finished, each with the line of the program."""
+    """Warnings of operators are collected in one list, and the node is added."""
     output, x = growing(torch.ones(3))
     node = call(output, torch.div, x, 2)
     assert output.fake_run.warnings is output.warnings == []

@@ -1,4 +1,4 @@
-"""Nodes say inside of which modules they were made, in torch's words.
+"""The module stack of each node, as in torch.
 
 In torch: nn_module_stack in test/dynamo/test_export.py and test/export/test_export.py.
 """
@@ -44,7 +44,7 @@ def without_modules(x):
 
 
 def told(compiler, function):
-    """For each call node: the path and class of each module around it, and who is named as its source."""
+    """For each call node: the path and class of each surrounding module, and its source functions."""
     found = []
 
     def backend(module, inputs):
@@ -62,7 +62,7 @@ def told(compiler, function):
 @pytest.mark.peer
 @pytest.mark.parametrize("function", [NET, calls_a_global, without_modules], ids=["module", "global", "none"])
 def test_the_modules_around_each_node_are_torchs(function):
-    """Paths, classes, repeated calls of one module, and layers of torch in the place of their functions."""
+    """Paths, classes, repeated calls of a module, and sources of nodes equal those of torch.compile."""
     expected = told(torch.compile, function)
     nbcompile.reset()
     assert told(nbcompile.compile, function) == expected
@@ -70,7 +70,7 @@ def test_the_modules_around_each_node_are_torchs(function):
 
 
 def test_a_module_whose_forward_raises_is_left():
-    """What is traced after an exception that the program catches is not inside the module that raised it."""
+    """A node after a caught exception does not belong to the module that raised it."""
 
     class Raises(torch.nn.Module):
         def forward(self, x):

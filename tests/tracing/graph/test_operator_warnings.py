@@ -1,4 +1,4 @@
-"""Warnings of operators are shown as eager mode shows them: as often, and for the same lines."""
+"""Warnings of operators are shown as in eager mode: the same number, for the same lines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seen(function, x, y):
 @pytest.mark.parametrize("function", [loss, two, given_up, resumed])
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
 def test_as_in_eager_mode(function, backend, trains):
-    """Once for each operator that warns, at the user's line; a frame that is given up does not warn twice."""
+    """Each operator warns once, at the user's line, also if the trace of its frame is abandoned."""
     x, y = torch.ones(3, 1, requires_grad=trains), torch.ones(3)
     expected = seen(function, x, y)
     assert expected
@@ -53,7 +53,7 @@ def test_as_in_eager_mode(function, backend, trains):
 
 @pytest.mark.compiles
 def test_other_warnings_of_the_next_stage_are_shown():
-    """Only what tracing has shown is ignored afterwards: a backend's own warning is not."""
+    """Only the warnings of tracing are ignored afterwards: a backend's own warning is shown."""
 
     def backend(module, inputs):
         warnings.warn("of the backend", stacklevel=1)
@@ -64,8 +64,8 @@ def test_other_warnings_of_the_next_stage_are_shown():
 
 
 def test_a_filter_that_raises():
-    """With the filter "error" the warning is the exception that eager mode raises."""
-    nbcompile.reset()  # an entry that is there runs without a warning
+    """The filter "error" turns the warning into eager mode's exception."""
+    nbcompile.reset()  # an existing cache entry runs without a warning
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for function in (loss, nbcompile.compile(loss)):

@@ -1,4 +1,4 @@
-"""The graph of one frame while it grows: nodes that run on fakes, guards that are there once, and what is dropped."""
+"""The graph of one frame while it grows: nodes on fake tensors, unique guards, and nodes that are erased."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = LocalSource("x")
 
 
 def test_an_operator_runs_on_fakes_at_once():
-    """Its node has the result's shape and dtype; nothing is computed."""
+    """The node has the result's shape as a fake tensor; no data is computed."""
     output, x = growing(torch.ones(2, 3))
     node = call(output, torch.matmul, x, output.apply("call_method", "t", (x,), {}))
     assert node.meta[EXAMPLE].shape == (2, 2) and type(node.meta[EXAMPLE]).__name__ == "FakeTensor"
@@ -29,7 +29,7 @@ def test_an_operator_runs_on_fakes_at_once():
 
 
 def test_an_operator_that_fails_leaves_no_node():
-    """The error is the program's own: the trace can go on, and knows which operator it was."""
+    """The trace can continue after the error."""
     output, x, y = growing(torch.ones(2, 3), torch.ones(4))
     with pytest.raises(errors.TorchRuntimeError):
         call(output, torch.add, x, y)
@@ -37,14 +37,14 @@ def test_an_operator_that_fails_leaves_no_node():
 
 
 def test_a_minus_is_written_as_python_reads_it():
-    """``-2 ** x`` is another number than ``pow(-2, x)``."""
+    """The graph is Python text, in which ``-2 ** x`` differs from ``pow(-2, x)``."""
     output, x = growing(torch.ones(3))
     assert call(output, operator.pow, -2, x).target is pow
     assert call(output, operator.pow, 2, x).target is operator.pow
 
 
 def test_a_guard_is_there_once_with_the_line_that_needed_it_first():
-    """The same kind, source and expected value; another value is another guard."""
+    """Equal kinds, sources and expected values give one guard; another expected value gives another guard."""
     output, _ = growing(torch.ones(3))
     lines = [StackLine("a.py", 1, "f", "first"), StackLine("a.py", 2, "f", "second")]
     for line in lines:
@@ -63,7 +63,7 @@ class Looked:
 
 
 def test_members_that_were_looked_up_are_guarded_with_the_class():
-    """By the guard on the type of the object that led to them; a guard on another class has none."""
+    """A guard on the type of an object checks the members; one guard is enough for a class."""
     output, _ = growing(torch.ones(3))
     output.guard(X, GuardKind.TYPE_MATCH, Looked)
     output.guard(LocalSource("y"), GuardKind.TYPE_MATCH, Looked)
@@ -76,13 +76,13 @@ def test_members_that_were_looked_up_are_guarded_with_the_class():
 
 
 def test_a_graph_without_operators_is_none():
-    """Only side effects or constants are left: there is nothing to compile."""
+    """A graph with only side effects or constants is not compiled."""
     output, x = growing(torch.ones(3))
     assert output.finish((x,), "__compiled_fn_1") is None
 
 
 def test_a_finished_graph_has_its_outputs():
-    """It computes what its nodes say, as a module."""
+    """The finished graph is a module that computes its outputs."""
     output, x = growing(torch.ones(3))
     doubled = call(output, operator.mul, x, 2)
     output.erase(call(output, torch.sin, x))
@@ -94,7 +94,7 @@ def test_a_finished_graph_has_its_outputs():
 
 
 def test_a_mode_is_entered_now_and_in_the_graph():
-    """The operators traced next run on fakes under it; inference modes that are left open are left at the end."""
+    """The mode is active while later operators are traced; a mode that is still active is exited at the end."""
     output, _ = growing(torch.ones(3))
     mode, entered = output.enter_inference_mode(True)
     assert torch.is_inference_mode_enabled() and output.modes == [mode]
@@ -106,7 +106,7 @@ def test_a_mode_is_entered_now_and_in_the_graph():
 
 
 def test_a_body_may_change_nothing_outside_of_it():
-    """An operator runs it as often as it likes; the frame's own body may, and a body that says so."""
+    """A body may run any number of times, so it may not change a global, unless its creator allows changes."""
     output, _ = growing(torch.ones(3))
     output.may_change(None)
     with output.inside(output.new_body()):
@@ -120,7 +120,7 @@ def test_a_body_may_change_nothing_outside_of_it():
 
 
 def test_values_of_outer_bodies_become_arguments():
-    """An operator inside of a body takes them by an input of the body."""
+    """A value of an outer body becomes an input of the inner body."""
     output, x = growing(torch.ones(3))
     body = output.new_body()
     with output.inside(body):
@@ -131,7 +131,7 @@ def test_values_of_outer_bodies_become_arguments():
 
 
 def test_an_output_of_a_leaf_of_the_graph_breaks_earlier():
-    """Its gradient would be lost: a later output that depends on the leaf, too, unless it is detached."""
+    """An output that depends on a new leaf, whose gradient would be lost, breaks the graph earlier."""
     output, x = growing(torch.ones(3))
     leaf = call(output, torch.Tensor.requires_grad_, call(output, torch.sin, x))
     result = call(output, torch.cos, leaf)
@@ -144,6 +144,6 @@ def test_an_output_of_a_leaf_of_the_graph_breaks_earlier():
 
 
 def test_a_stack_is_written_as_python_writes_tracebacks():
-    """As fx keeps it: one file and one line of source for each frame."""
+    """Each frame is one line with its file and one line of source, as in fx."""
     lines = (StackLine("a.py", 3, "f", "g(x)"), StackLine("b.py", 7, "g", "x + 1"))
     assert stack_text(lines) == '  File "a.py", line 3, in f\n    g(x)\n  File "b.py", line 7, in g\n    x + 1\n'

@@ -1,4 +1,4 @@
-"""Function modes and classes that are asked at a point of the trace."""
+"""The state of function modes and of ``__torch_function__`` at a point of the trace."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from nbcompile.tracing.graph.override_state import OverrideState
 
 
 def test_the_mode_that_is_asked_is_the_last_one():
-    """While it answers, the one before it is asked, and afterwards it is again, after an exception too."""
+    """The innermost mode answers first; while it runs, the next one is active, and both are restored afterwards."""
     state = OverrideState(["outer", "inner"])
     with state.below_mode() as mode:
         assert mode == "inner"
@@ -21,7 +21,7 @@ def test_the_mode_that_is_asked_is_the_last_one():
 
 
 def test_classes_are_not_asked_within_the_block():
-    """Blocks nest: the end of the inner one changes nothing."""
+    """Blocks can be nested: the end of the inner one changes nothing."""
     state = OverrideState([])
     assert state.ask_classes
     with state.without_classes():
@@ -32,7 +32,7 @@ def test_classes_are_not_asked_within_the_block():
 
 
 def test_it_begins_as_the_process_is():
-    """Two switches of torch: one for classes, one for classes and modes."""
+    """The initial state depends on torch's two switches: one for classes, one for classes and modes."""
     with torch._C.DisableTorchFunctionSubclass():
         state = OverrideState(["mode"])
         assert (state.ask_classes, state.in_mode()) == (False, True)
@@ -42,7 +42,7 @@ def test_it_begins_as_the_process_is():
 
 
 def test_a_state_without_modes_asks_none():
-    """Whatever the switches are."""
+    """A state without modes is in no mode, whatever the process has."""
     assert not OverrideState([]).in_mode()
     with TorchFunctionMode():
         assert OverrideState([object()]).in_mode()

@@ -1,4 +1,4 @@
-"""What a function reads of the process and GLOBAL_STATE does not compare has a guard of its own."""
+"""Process state that a function reads and that GLOBAL_STATE does not compare has a separate guard."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.support.graphs import Graphs
 
 @pytest.fixture
 def autocast_dtype():
-    """Sets the dtype of autocast on a CPU; the one before is back at the end."""
+    """A fixture that sets autocast's CPU dtype, and restores it at the end."""
     before = torch.get_autocast_dtype("cpu")
     yield lambda dtype: torch.set_autocast_dtype("cpu", dtype)
     torch.set_autocast_dtype("cpu", before)
@@ -18,7 +18,7 @@ def autocast_dtype():
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("backend", ["eager", "nbcompile"])
 def test_the_dtype_of_autocast_changes_while_autocast_is_off(autocast_dtype, backend):
-    """A context without a dtype begins with it, and a function may ask for it: another one is compiled for."""
+    """Another dtype of autocast causes a recompile, because a context without a dtype uses it."""
 
     def function(x):
         with torch.autocast("cpu"):
@@ -35,7 +35,7 @@ def test_the_dtype_of_autocast_changes_while_autocast_is_off(autocast_dtype, bac
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_dtype_of_autocast_that_the_function_sets():
-    """The dtype at the function's entry is guarded, not the one that it sets itself: one entry serves all calls."""
+    """The guard checks the dtype at the function's entry, not the one that it sets: one entry serves all calls."""
 
     def function(x):
         before = torch.get_autocast_dtype("cpu")

@@ -1,4 +1,4 @@
-"""Graphs that do nothing but compute their results."""
+"""Graphs that only compute their results, without side effects."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from nbcompile.tracing.graph.purity import Purity
 
 
 def seen(function, *inputs):
-    """Whether a function only computes, as its operators show."""
+    """True if the operators of a function only compute their results."""
     purity = Purity()
 
     class See(TorchDispatchMode):
@@ -43,12 +43,12 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
     ids=["pure", "own memory", "an input", "a view", "out=input", "out=new", "random", "random in place", "custom"],
 )
 def test_what_others_can_see(function, only_computes):
-    """Writes to memory of inputs, random numbers, and operators that are not torch's."""
+    """Mutations of inputs, random numbers, and operators of other libraries are visible outside."""
     assert seen(function, torch.ones(3)) == only_computes
 
 
 def test_statistics_of_batch_norm_are_written():
-    """The operator's schema does not say so."""
+    """Batch norm in training mode mutates its statistics, although its schema does not say so."""
     statistics = torch.zeros(3), torch.ones(3)
     function = lambda x: torch.batch_norm(x, None, None, *statistics, True, 0.1, 1e-5, False)  # noqa: E731
     assert not seen(function, torch.randn(4, 3))
@@ -65,14 +65,14 @@ def test_statistics_of_batch_norm_are_written():
     ],
 )
 def test_methods_without_an_operator(target, operators, only_computes):
-    """A method that ran none, and is named after a change, changed what no operator shows."""
+    """A mutating method that runs no operator has an effect that no operator shows."""
     purity = Purity()
     purity.note_call(target, {}, operators)
     assert purity.computes == only_computes
 
 
 def test_a_function_of_the_users_is_not_looked_into():
-    """Torch's own are, by their operators."""
+    """A user's function is not analysed; a function of torch is judged by its operators."""
     purity = Purity()
     purity.note_call(torch.nn.functional.relu, {}, 1)
     assert purity.computes

@@ -1,4 +1,4 @@
-"""What is tried on small real tensors when fake tensors refuse an operator, and what is not."""
+"""Trial runs on small real tensors for operators that fake tensors refuse."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_runs_on_zeros(name):
-    """An operator of torch's runs on zeros of the same sizes, strides and kind of leaf, or it does not."""
+    """A trial run uses zeros with the same sizes, strides and ``requires_grad``."""
     target, arguments, runs = CALLS[name]
     assert runs_on_data(target, arguments, {}) == runs
 
 
 def test_code_of_others_is_not_tried():
-    """An operator of the user's, and a collective, do not run while a graph is traced."""
+    """A user's operator and a collective do not run while a graph is traced."""
     ran = []
 
     def of_the_user(x):

@@ -24,7 +24,7 @@ GRAD = torch._C._set_grad_enabled
     ],
 )
 def test_modes_without_effect_are_dropped(modes, left):
-    """What is set already, and what is taken back before any operator ran."""
+    """A node that sets the current mode, or a mode that is replaced before any operator, is removed."""
     output, x = growing(torch.ones(3))
     with torch.enable_grad():
         for mode in modes:
@@ -37,7 +37,7 @@ def test_modes_without_effect_are_dropped(modes, left):
 
 
 def test_numbers_that_nobody_uses_are_erased_and_operators_stay():
-    """A size, and what only erased nodes used, go; an operator on tensors may raise."""
+    """Unused numbers are erased; an unused operator on tensors stays, because it may raise an error."""
     output, x = growing(torch.ones(4, 2))
     size = output.apply("call_method", "size", (x, 0), {}, example=4)
     call(output, torch.sin, x)

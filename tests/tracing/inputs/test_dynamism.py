@@ -1,4 +1,4 @@
-"""Sequences of sizes and numbers give eager's results through every backend; what was promised of them holds."""
+"""Sequences of sizes and numbers give eager mode's results with every backend, and their guards hold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_sequence_of_sizes_or_numbers_gives_eagers_results(name: str, backend: str, dynamic: bool | None) -> None:
-    """Values, shapes and what is left of the arguments; with the captured graph as it is, and with generated code."""
+    """Results and arguments afterwards equal eager mode's, with the captured graph and with generated code."""
     function, calls = PROGRAMS[name]
     compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic)
     for arguments in calls:
@@ -79,7 +79,7 @@ def _graphs(function: Callable[..., Any], calls: list[Callable[[Any], Any]], **o
 
 @pytest.mark.parametrize("dynamic", [None, True, False])
 def test_a_marked_dim_is_dynamic_whatever_else_is_said(dynamic: bool | None) -> None:
-    """mark_dynamic is stronger than dynamic=False."""
+    """``mark_dynamic`` takes precedence over ``dynamic=False``."""
 
     def marked(n: int) -> Callable[[Any], Any]:
         def call(compiled: Any) -> Any:
@@ -93,7 +93,7 @@ def test_a_marked_dim_is_dynamic_whatever_else_is_said(dynamic: bool | None) -> 
 
 
 def test_a_marked_dim_that_is_specialised_is_an_error() -> None:
-    """As torch.compile: the user's promise does not hold, and nothing runs silently."""
+    """A marked size that becomes a constant raises an error, as in torch.compile."""
     compiled = nbcompile.compile(lambda x: x * torch.ones(5), backend="eager")
     x = torch.ones(5)
     torch._dynamo.mark_dynamic(x, 0)
@@ -102,7 +102,7 @@ def test_a_marked_dim_that_is_specialised_is_an_error() -> None:
 
 
 def test_the_bounds_of_a_mark_are_guarded() -> None:
-    """mark_dynamic(x, 0, min=2, max=8): a size beyond them is refused."""
+    """A size outside the bounds of ``mark_dynamic(x, 0, min=2, max=8)`` raises an error."""
     compiled = nbcompile.compile(lambda x: x * 2, backend="eager")
     for size, refused in ((4, False), (8, False), (9, True)):
         x = torch.ones(size)
@@ -115,7 +115,7 @@ def test_the_bounds_of_a_mark_are_guarded() -> None:
 
 
 def test_a_backend_sees_inputs_as_they_were_before_tracing() -> None:
-    """What tracing did to its fakes (a shape changed in place) is not in the examples; the symbols are."""
+    """The example inputs do not have a shape that the traced code changed in place."""
     seen: list[Any] = []
 
     def backend(module: torch.fx.GraphModule, examples: list[Any]) -> Any:
@@ -145,7 +145,7 @@ def squeezed(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", [reshaped, squeezed])
 def test_a_view_that_gets_other_sizes_in_place(function: Callable[..., Any], backend: str) -> None:
-    """The guard that it ends within the memory of its base names the base; what is no view fails it, without an error."""
+    """A view stays in the memory of its base; a tensor that is not a view fails the guard, without an error."""
     compiled = nbcompile.compile(function, backend=backend, dynamic=True)
     memory = torch.arange(90.0)
     inputs: list[Callable[[], torch.Tensor]] = [
@@ -163,7 +163,7 @@ def test_a_view_that_gets_other_sizes_in_place(function: Callable[..., Any], bac
 
 
 def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
-    """mark_dynamic belongs outside; so does what the user forbade."""
+    """``mark_dynamic`` inside a compiled function raises an error, as a forbidden function does."""
 
     @torch._dynamo.forbid_in_graph
     def forbidden(x: torch.Tensor) -> torch.Tensor:
@@ -179,7 +179,7 @@ def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
 
 
 def test_guards_that_somebody_left_suppressed():
-    """torch's switch against guards, left on by an exception in its own code, is off while a frame is traced."""
+    """torch's switch that suppresses guards is off while a frame is traced, even if an exception left it on."""
     symbolic_shapes.TLS.suppress_guards = True
     try:
         f = nbcompile.compile(lambda x, n: [x * i for i in range(n)], backend="eager")
@@ -190,7 +190,7 @@ def test_guards_that_somebody_left_suppressed():
 
 @pytest.mark.parametrize("numbers", [(3, 4, 2**63, 5, 2**70, -(2**64)), (2**63, 2**63 + 1, 5, 6, 2**65)])
 def test_an_int_beyond_int64_is_a_constant(numbers):
-    """Python's ints have no limit, and those of a graph have: a larger one is compiled for itself."""
+    """An int that does not fit into an int64 is a constant, and needs a separate cache entry."""
 
     def f(x, k):
         return x + k % 7, k + 1

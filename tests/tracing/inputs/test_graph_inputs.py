@@ -1,4 +1,4 @@
-"""The inputs of a graph, one at a time: placeholders, their symbols and names, what is dropped, what is promised."""
+"""The inputs of a graph: placeholders, their symbols and names, unused inputs, and guards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def targets(made):
 
 
 def test_symbols_come_before_the_first_tensor_that_has_them():
-    """Each once, though the second tensor has it, too; constant sizes are no inputs."""
+    """Each symbol is an input once, although two tensors have it; constant sizes are not inputs."""
     made = inputs(dynamic=True)
     made.tensor(torch.ones(5, 5), X)
     made.tensor(torch.ones(5, 7), Y)
@@ -39,7 +39,7 @@ def test_symbols_come_before_the_first_tensor_that_has_them():
 
 
 def test_placeholders_are_first_though_they_come_late():
-    """A new input after operators is inserted behind the last placeholder."""
+    """A new input is inserted after the last placeholder, before the operators."""
     made = inputs(dynamic=False)
     x = made.tensor(torch.ones(2), X)
     made.graph.call_function(torch.sin, (x,))
@@ -49,7 +49,7 @@ def test_placeholders_are_first_though_they_come_late():
 
 
 def test_two_addresses_with_one_name():
-    """``L['a_b'].c`` and ``L['a'].b.c`` would have the same one: the second gets a number."""
+    """``L['a_b'].c`` and ``L['a'].b.c`` give the same name, so the second one gets a number."""
     made = inputs(dynamic=False)
     made.tensor(torch.ones(2), AttrSource(LocalSource("a_b"), "c"))
     made.tensor(torch.ones(2), AttrSource(AttrSource(LocalSource("a"), "b"), "c"))
@@ -60,13 +60,13 @@ def test_two_addresses_with_one_name():
     (X, "L_x_"), (AttrSource(LocalSource("self"), "w"), "L_self_w"), (SizeSource(X, "size", 0), "L_x_size_0_"),
 ])  # fmt: skip
 def test_an_address_as_an_identifier(source, expected):
-    """Whatever is no letter or digit is an underscore; it begins with no digit."""
+    """Characters other than letters and digits become underscores; the name does not begin with a digit."""
     assert graph_inputs.input_name(source) == expected
     assert graph_inputs.input_name(source).isidentifier()
 
 
 def test_a_number_is_one_input():
-    """Asked twice, it is the same one; a float is a tensor whose item is a symbol."""
+    """A second request returns the same input; a float is a tensor whose item is a symbol."""
     made = inputs(dynamic=True)
     assert made.integer(3, K) is made.integer(3, K)
     number = made.real_number(0.5, Y)
@@ -76,7 +76,7 @@ def test_a_number_is_one_input():
 
 
 def test_what_nothing_uses_is_dropped():
-    """Tensors first; then symbols that only dropped tensors mentioned. One that a used tensor mentions stays, once."""
+    """Unused tensors are dropped, then symbols that only dropped tensors have."""
     made = inputs(dynamic=True)
     x = made.tensor(torch.ones(5, 3), X)
     made.tensor(torch.ones(7, 3), Y)
@@ -88,7 +88,7 @@ def test_what_nothing_uses_is_dropped():
 
 
 def test_a_draw_is_a_number_that_says_nothing():
-    """It is drawn before each run."""
+    """A random number is a scalar tensor, drawn before each run."""
     made = inputs()
     assert not made.has_draws()
     node = made.drawn(float, DrawSource(0))
@@ -97,7 +97,7 @@ def test_a_draw_is_a_number_that_says_nothing():
 
 
 def test_the_backend_gets_fakes_as_they_were_before_tracing():
-    """What tracing changed in place is not changed there; the symbols are the same."""
+    """In-place changes of the fakes while tracing are not visible there; the symbols are the same."""
     made = inputs(dynamic=True)
     x = made.tensor(torch.ones(5, 3), X)
     fake = x.meta[EXAMPLE]
@@ -112,17 +112,17 @@ def test_the_backend_gets_fakes_as_they_were_before_tracing():
 
 
 def test_sizes_that_became_constants_are_facts():
-    """A branch asked for the size: it is a number again, the other one stays open."""
+    """A size that a branch read is a constant again; the other size stays symbolic."""
     made = inputs(dynamic=True)
     rows, _ = made.tensor(torch.ones(5, 3), X).meta[EXAMPLE].shape
-    assert rows == 5  # a question
+    assert rows == 5  # a branch on the size
     facts = made.facts()[X]
     assert facts.sizes == (5, None)
     assert [str(refinement.condition) for refinement in made.refinements] != []
 
 
 def test_a_guard_names_the_line_that_asked():
-    """Of the user's code; and says why a size is no constant 0 or 1."""
+    """A guard has the line of the user's code, and a note why a size is not 0 or 1."""
     made = inputs(dynamic=True)
     made.stack = lambda: ("the line",)
     rows, _ = made.tensor(torch.ones(5, 3), X).meta[EXAMPLE].shape
@@ -136,10 +136,10 @@ def test_a_guard_names_the_line_that_asked():
 
 
 def test_numbers_stay_within_an_int64():
-    """What the graph computes of a symbolic int is promised to fit; what is too large already is a constant."""
+    """A guard checks that the result of a symbolic int fits; a value that is already too large becomes a constant."""
     made = inputs(dynamic=True)
     number = made.integer(100, K).meta[EXAMPLE]
-    assert made.keep_in_range(number * 2) and made.refinements == []  # the bound of the input says so already
+    assert made.keep_in_range(number * 2) and made.refinements == []  # implied by the bound of the input
     assert made.keep_in_range(number * number * number * number) and made.refinements
     assert any("int64" in note for note in made.shape_guards().notes)
     large = inputs(dynamic=True)
@@ -150,7 +150,7 @@ def test_numbers_stay_within_an_int64():
 
 
 def test_cards_say_where_symbols_come_from():
-    """Their sources, the value of the call, and what was assumed."""
+    """A symbol has its source, its value in this call, and its refinements."""
     made = inputs(dynamic=True)
     rows, _ = made.tensor(torch.ones(5, 3), X).meta[EXAMPLE].shape
     assert rows > 4

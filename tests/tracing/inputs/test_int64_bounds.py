@@ -1,4 +1,4 @@
-"""Bounds of the ints of a graph."""
+"""Bounds of the ints in a graph."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ s, k = sympy.Symbol("s", integer=True), sympy.Symbol("k", integer=True)
 
 
 def bound(expression):
-    """With ``s`` a size and ``k`` an int that was promised to fit."""
+    """The bound of an expression of a size ``s`` and an int ``k`` in the guarded range."""
     return int64_bounds.bound(expression, {s: SIZE, k: LARGEST}.__getitem__)
 
 
 def test_a_sum_of_two_ints_has_room():
-    """That is why they are promised to be smaller than the largest int64 by one bit."""
+    """The guarded range is one bit smaller than int64, so a sum of two ints fits."""
     assert bound(k + 1) <= ROOM and bound(2 * LARGEST + sympy.Integer(1)) <= ROOM
     assert bound(k + k) == 2 * LARGEST <= ROOM
     assert bound(k * k) > ROOM
 
 
 def test_products_of_sizes_fit():
-    """Two dims; of three it is not known."""
+    """A product of two sizes fits; one of three sizes has no such guarantee."""
     assert bound(s * s) <= ROOM < bound(s**3)
 
 
 @pytest.mark.parametrize("expression", [sympy.sin(s), sympy.Float(0.5) * s, s**k, sympy.Rational(1, 2)])
 def test_what_is_not_known_has_no_bound(expression):
-    """Another operator, a fraction, a power that may be huge."""
+    """Another operator, a fraction and a possibly huge power have no bound."""
     assert bound(expression) == math.inf
 
 
 def test_a_bound_is_about_the_absolute_value():
-    """``-s`` is as large as ``s``; the larger of two is bounded by the larger bound."""
+    """``-s`` has the bound of ``s``; a maximum has the larger bound of its arguments."""
     assert bound(-s) == bound(s) == SIZE
     assert bound(sympy.Max(s, 7)) == SIZE
 
 
 def test_the_promise_as_a_condition():
-    """Python that the guard evaluates: the bounds themselves hold, the next int does not."""
+    """The condition of the guard holds for both bounds, and fails for the next ints."""
     condition = int64_bounds.limits("n")
     assert all(eval(condition, {"n": n}) for n in (0, LARGEST, -LARGEST))
     assert not any(eval(condition, {"n": n}) for n in (LARGEST + 1, -LARGEST - 1))

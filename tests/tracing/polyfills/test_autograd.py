@@ -1,4 +1,4 @@
-"""Python that stands for the C++ of torch.autograd.Function."""
+"""Python functions that replace the C++ of torch.autograd.Function."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.tracing.polyfills.autograd import Context, accumulate_gradients, 
 
 
 def test_gradients_are_added_in_memory_laid_out_as_the_leaf():
-    """The first gradient makes the memory, the second is added into it; None changes nothing."""
+    """The first gradient creates the tensor with the leaf's strides; the second is added in place; None is ignored."""
     leaf = torch.ones(3, 2).t().requires_grad_()
     accumulate_gradients([leaf], (torch.ones(2, 3),))
     first = leaf.grad
@@ -18,7 +18,7 @@ def test_gradients_are_added_in_memory_laid_out_as_the_leaf():
 
 
 def test_a_returned_input_becomes_a_view_unless_it_was_written_to():
-    """As autograd does it: the caller gets another tensor of the same memory, and a dirty input itself."""
+    """The result is another tensor that is an alias of the input; a dirty input is the result itself."""
     x = torch.ones(2)
     viewed = traced_forward(lambda context, x: x, None, Context((False,)), x)
     assert viewed is not x and viewed.data_ptr() == x.data_ptr()
@@ -31,7 +31,7 @@ def test_a_returned_input_becomes_a_view_unless_it_was_written_to():
 
 
 def test_forward_runs_without_gradients_in_both_forms():
-    """With a context as its first argument, or with ``setup_context`` behind it."""
+    """``forward`` takes a context as its first argument, or ``setup_context`` runs after it."""
     x, context = torch.ones(2, requires_grad=True), Context((True,))
     result = traced_forward(lambda x: (x * 2, 5), lambda c, given, out: c.save_for_backward(*given), context, x)
     assert result[1] == 5 and not result[0].requires_grad

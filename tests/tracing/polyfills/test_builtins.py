@@ -1,4 +1,4 @@
-"""Builtins that are traced as Python."""
+"""Builtins that are traced as Python functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = {"collections": collections, "functools": functools, "operator": operato
 
 
 def test_zip_and_enumerate():
-    """Of unequal lengths in both orders; a start that is no number."""
+    """Iterables of different lengths in both orders, and a start that is not a number."""
     check(
         "list(zip([1, 2], [3]))", "list(zip())", "list(zip([1], strict=True))", "list(zip([1, 2], [3], strict=True))",
         "list(zip([1], [3, 4], strict=True))", "list(zip([1], [3], [4, 5], strict=True))", "list(zip([1], 5))",
@@ -33,7 +33,7 @@ def test_zip_and_enumerate():
 
 
 def test_functions_over_items():
-    """None stands for truth in a filter, and for no function in a map."""
+    """None as the function of ``filter`` means truth; for ``map`` it is an error."""
     check(
         "list(map(lambda a, b: a + b, [1, 2], [3]))", "list(map(str))", "list(map(None, [1]))", "list(map(str, 5))", "list(filter(None, [0, 1]))",
         "list(filter(5, [1]))", "any([]), all([]), any([0, 1]), all([0, 1])", "any(5)", "all([1], [2])",
@@ -43,7 +43,7 @@ def test_functions_over_items():
 
 
 def test_getters():
-    """Of one thing and of several; their arguments are looked at when they are made."""
+    """Getters of one and of several items; their arguments are checked at their creation."""
     check(
         "operator.itemgetter(1)([1, 2])", "operator.itemgetter(0, 1)([1, 2])", "operator.itemgetter(5)([1])", "operator.itemgetter()",
         "operator.itemgetter(slice(1))([1, 2])", "operator.attrgetter('a')(thing)", "operator.attrgetter('a', 'inner.b')(thing)",
@@ -53,7 +53,7 @@ def test_getters():
 
 
 def test_dicts_from_keys():
-    """Of any iterable of hashable keys."""
+    """The keys come from any iterable of hashable values."""
     check(
         *(f"{cls}.fromkeys({given})" for cls in ("dict", "collections.OrderedDict", "collections.defaultdict", "{}")
           for given in ("", "1, 2, 3", "1, 2, 3, 4")),

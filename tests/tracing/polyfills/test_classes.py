@@ -1,4 +1,4 @@
-"""``isinstance`` of objects that compute their ``__class__``: traced, with eager's answers, errors and questions."""
+"""``isinstance`` of objects that compute ``__class__`` is traced, with eager mode's answers, errors and calls."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.oracle import one_graph
 
 
 class Plain:
-    """A class that the others claim to be."""
+    """The class that ``__class__`` of other objects returns."""
 
     def __hash__(self):
         return 1
 
 
 class Claiming:
-    """An object that says it is a Plain, and keeps how often it was asked."""
+    """An object whose ``__class__`` is Plain, and which counts the reads."""
 
     def __init__(self):
         self.asked = []
@@ -34,7 +34,7 @@ class Claiming:
 
 
 class Watching:
-    """An object that keeps each name that was asked of it."""
+    """An object that records each attribute that is read."""
 
     def __init__(self):
         object.__setattr__(self, "asked", [])
@@ -45,7 +45,7 @@ class Watching:
 
 
 class Refusing:
-    """An object whose ``__class__`` raises."""
+    """An object whose ``__class__`` raises an error."""
 
     def __init__(self, error):
         self.error = error
@@ -56,7 +56,7 @@ class Refusing:
 
 
 class Bases:
-    """An object that has ``__bases__``, and counts as a class."""
+    """An object with ``__bases__``, which Python treats as a class."""
 
     def __init__(self, bases=()):
         self.bases = bases
@@ -69,7 +69,7 @@ class Bases:
 
 
 class OfBases:
-    """An instance of one."""
+    """An object whose ``__class__`` is such an object."""
 
     def __init__(self, cls):
         self.cls = cls
@@ -83,14 +83,14 @@ CLASSES = (int, Plain, (int, Plain), int | Plain, object, collections.abc.Hashab
 
 
 def answers(x, value):
-    """Answers that are given of a value."""
+    """Instance checks of a value, and its class."""
     return x + 1, [isinstance(value, each) for each in CLASSES], value.__class__
 
 
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("make", [Claiming, Watching, lambda: unittest.mock.Mock(spec=Plain), Plain])
 def test_a_class_of_its_own(make):
-    """The answers, and how often the object was asked, are eager's, when it is compiled and afterwards."""
+    """Answers and the number of reads are eager mode's, in the first and in a later call."""
     compiled = nbcompile.compile(answers, backend="eager")
     for _ in range(2):
         eager, traced = make(), make()
@@ -102,13 +102,13 @@ def test_a_class_of_its_own(make):
 
 
 def test_it_is_traced_whole():
-    """The property is part of the graph's program."""
+    """The property is traced, in one graph."""
     x, claiming = torch.ones(2), Claiming()
     assert one_graph(answers, x, claiming)[1] == answers(x, Claiming())[1]
 
 
 def test_errors_of_the_property():
-    """``type`` hides an AttributeError and no other one; an abstract base class hides none."""
+    """``type`` hides only an AttributeError, and an abstract base class hides none."""
     check(
         "isinstance(attribute, int)", "isinstance(attribute, abc.Sized)", "isinstance(attribute, Refusing)",
         "isinstance(key, int)", "isinstance(key, (Refusing, int))", "isinstance(key, (int, Refusing))", "key.__class__",
@@ -119,7 +119,7 @@ def test_errors_of_the_property():
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_weak_proxy(ended):
-    """It answers as its object, and raises ReferenceError once that has ended, at the same places."""
+    """A weak proxy gives the answers of its object, and raises ReferenceError after that is freed."""
     plain = Plain()
     proxy = weakref.proxy(plain)
     if ended:
@@ -140,7 +140,7 @@ def test_a_weak_proxy(ended):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_objects_with_bases():
-    """``isinstance`` and ``issubclass`` of what is no class, and the errors of its ``__bases__``."""
+    """``isinstance`` and ``issubclass`` of objects that are not classes, and errors of ``__bases__``."""
     above = Bases()
     below = Bases((above,))
 
@@ -159,7 +159,7 @@ def test_objects_with_bases():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_the_compiler_asks_nothing():
-    """Of an object that only goes through a frame with a graph break, through a list, a dict and an attribute."""
+    """The compiler reads no attribute of an object that is only passed on, directly and in containers."""
 
     def program(x, value, items):
         y = x + 1

@@ -1,4 +1,4 @@
-"""What is traced in place of a collective that writes, run as plain Python in one process."""
+"""Replacements of collectives that mutate tensors, run as plain Python in one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.one_rank import one_rank  # noqa: F401 - a fixture of every t
 
 
 def test_each_writes_what_torchs_function_writes():
-    """Sums, gathered and scattered tensors, and exchanged ones."""
+    """Each replacement writes the same values as torch's function."""
     x, world = torch.randn(4, 2), dist.group.WORLD
     for ours, theirs in (
         (lambda y: collectives.all_gather_into(y, x, 1, None), lambda y: dist.all_gather_into_tensor(y, x)),

@@ -1,4 +1,4 @@
-"""Copies of objects whose class does not say how it is copied."""
+"""Copies of objects whose class does not define how it is copied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES = {"copy": copy, "Thing": Thing, "thing": lambda: Thing(), "Slotted": Slot
 
 
 def test_a_shallow_copy_shares_its_parts():
-    """A deep one does not; constants and classes are their own copies."""
+    """A deep copy does not share its parts; a copy of a constant or a class is the object itself."""
     check(
         "copy.copy(thing).a, copy.copy(thing) is thing, copy.copy(thing).b is thing.b", "copy.deepcopy(thing).b[1] is thing.b[1]",
         "copy.deepcopy(thing).b", "copy.copy([1, [2]])", "copy.deepcopy((1, [2]))", "copy.copy(5), copy.copy(None)", "copy.copy(Thing) is Thing",
@@ -41,7 +41,7 @@ def test_a_shallow_copy_shares_its_parts():
 
 
 def test_slots_and_states():
-    """A slot that is empty stays empty; what a class says of its state is what is copied."""
+    """An empty slot stays empty; a class with ``__getstate__`` is copied by its state."""
     check(
         "copy.copy(Slotted()).a", "hasattr(copy.copy(Slotted()), 'b')", "copy.copy(Stated()).a", "thing.__getstate__()",
         "Slotted().__getstate__()", "thing.__reduce_ex__(2)[0].__name__", **NAMES,

@@ -1,4 +1,4 @@
-"""``heapq`` and ``bisect`` are written in C; traced as Python, they leave a program in one graph, and lists as eager's."""
+"""``heapq`` and ``bisect``, which are written in C, are traced as Python, with eager mode's lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = torch.arange(3.0)
 
 
 class Ranked:
-    """An item that only knows ``<``, and counts how often it is asked."""
+    """An item with only ``<``, which counts its calls."""
 
     asked = 0
 
@@ -30,14 +30,14 @@ class Ranked:
 
 
 class Backwards(list):
-    """A list whose own subscript is not what C reads."""
+    """A list whose ``__getitem__`` C code does not call."""
 
     def __getitem__(self, index):
         return super().__getitem__(-1 - index)
 
 
 def best_paths(x, scores, width):
-    """The inner loop of a beam search: the best paths so far in a heap."""
+    """The inner loop of a beam search, with the best paths in a heap."""
     heap = []
     for score, step in zip(scores, itertools.count(), strict=False):
         entry = (score, step, x * score)
@@ -49,7 +49,7 @@ def best_paths(x, scores, width):
 
 
 def test_a_beam_search_is_one_graph():
-    """Tensors in the entries are not compared: their scores differ."""
+    """Tensors in the entries are not compared, because the scores differ."""
     scores = [0.5, 0.1, 0.9, 0.3, 0.7]
     assert torch.equal(one_graph(best_paths, X, scores, 3), best_paths(X, scores, 3))
 
@@ -74,13 +74,13 @@ def of_heap(numbers):
 
 @pytest.mark.parametrize("numbers", NUMBERS, ids=str)
 def test_each_heap_has_eagers_layout(numbers):
-    """Not only what is taken out: programs may look at the list."""
+    """The whole list equals eager mode's, not only the items that are taken out."""
     result = one_graph(lambda x: (x + 1, of_heap(numbers)), X)
     assert result[1] == of_heap(numbers)
 
 
 def test_a_list_from_outside_is_changed():
-    """The argument itself, once."""
+    """The argument itself is mutated once."""
     mine, eagers = [5, 3, 1], [5, 3, 1]
 
     def function(x, heap):
@@ -106,7 +106,7 @@ def of_bisection(numbers, wanted):
 
 @pytest.mark.parametrize("numbers", NUMBERS, ids=str)
 def test_bisection(numbers):
-    """Each function with each of its arguments."""
+    """Each function of ``bisect`` works with each of its arguments."""
     result = one_graph(lambda x: (x + 1, of_bisection(numbers, 4)), X)
     assert result[1] == of_bisection(numbers, 4)
 
@@ -121,7 +121,7 @@ def comparisons(x):
 
 
 def test_as_many_comparisons():
-    """An item's ``__lt__`` has side effects; it is called as often as by C."""
+    """An item's ``__lt__`` is called as often as by C, because it may have side effects."""
     Ranked.asked = 0
     wanted, asked = comparisons(X)[1], Ranked.asked
     Ranked.asked = 0
@@ -147,7 +147,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("refused", REFUSED)
 def test_refusals_are_pythons_own(refused):
-    """The class of the exception and its text."""
+    """The class and the text of the exception are Python's."""
     act = REFUSED[refused]
     nbcompile.reset()
 
@@ -161,7 +161,7 @@ def test_refusals_are_pythons_own(refused):
 
 
 def test_items_of_a_subclass_are_read_as_c_reads_them():
-    """C takes the items of a list, whatever its class says."""
+    """C reads the items of a list directly, without methods of its subclass."""
 
     def function(x):
         heap = Backwards([3, 1, 2])

@@ -1,4 +1,4 @@
-"""``itertools`` as it is traced: as the real one, also for what it refuses."""
+"""``itertools`` in traced code: its results and its errors are those of the real module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = {"it": itertools, "operator": operator}
 
 
 def test_numbers_that_are_none():
-    """Lengths below zero, texts and floats; None stands for all of a slice, and for nothing else."""
+    """Negative lengths, strings and floats; None is allowed only as a bound of a slice."""
     check(
         "list(it.repeat(1, 3))", "list(it.repeat(1, -1))", "list(it.repeat(1, None))", "list(it.repeat(1, 'a'))", "list(it.repeat(1, 1.5))",
         "list(it.product([1, 2], repeat=-1))", "list(it.islice(it.count('a'), 1))", "list(it.islice(it.count(True), 2))",
@@ -25,7 +25,7 @@ def test_numbers_that_are_none():
 
 
 def test_nothing_to_go_through():
-    """No iterable, an empty one, or a value that is none."""
+    """No iterable, an empty one, or a value that is not iterable."""
     check(
         "list(it.product())", "list(it.product([], [1]))", "list(it.product(5))", "list(it.accumulate([]))", "list(it.chain())",
         "list(it.accumulate([], initial=5))", "list(it.zip_longest())", "list(it.zip_longest([1], 5))", "list(it.pairwise([1]))",
@@ -52,13 +52,13 @@ SAME = {
 
 @pytest.mark.parametrize("name", SAME)
 def test_a_polyfill_gives_what_the_real_one_gives(name):
-    """Run as it stands, in the same order."""
+    """A polyfill that runs as plain Python gives the same items in the same order."""
     for arguments in SAME[name]:
         assert list(getattr(polyfills, name)(*arguments)) == list(getattr(itertools, name)(*arguments))
 
 
 def taken(name, source, steps, **keywords):
-    """How many items each of some steps has taken of an iterator."""
+    """The number of items of an iterator that have been taken after each step."""
     counted = itertools.count()
     walk = getattr(source, name)((next(counted) for _ in range(10)), **keywords)
     walk = walk[0] if isinstance(walk, tuple) else walk
@@ -71,12 +71,12 @@ def taken(name, source, steps, **keywords):
 
 @pytest.mark.parametrize("name", ["accumulate", "pairwise", "cycle", "groupby", "tee"])
 def test_no_more_is_taken_than_by_the_real_one(name):
-    """What is behind an iterator may have effects: each step takes as many items."""
+    """Each step takes as many items as the real function, because an iterator may have side effects."""
     assert taken(name, polyfills, 3) == taken(name, itertools, 3)
 
 
 def test_groups_end_with_the_next_one():
-    """A group that was not read is passed over, and is empty afterwards."""
+    """A group that was not read is skipped, and is empty afterwards."""
     for source in (polyfills, itertools):
         walk = source.groupby("aabbb")
         first, second = next(walk), next(walk)

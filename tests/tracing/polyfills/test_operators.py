@@ -1,4 +1,4 @@
-"""Functions of ``operator`` that are traced as Python."""
+"""Functions of ``operator`` that are traced as Python functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = {"operator": operator, "Index": Index, "nan": float("nan")}
 
 
 def test_only_sequences_are_joined():
-    """Numbers have a sum, and are refused all the same."""
+    """``concat`` refuses numbers, although they can be added."""
     check(
         "operator.concat([1], [2])", "operator.concat('a', 'b')", "operator.concat([1], 5)", "operator.concat(1, 2)", "operator.concat({1}, {2})",
         "operator.iconcat(1, 2)", "xs = [1]\nreturn operator.iconcat(xs, [2]) is xs, xs", **NAMES,
@@ -19,7 +19,7 @@ def test_only_sequences_are_joined():
 
 
 def test_items_are_found_as_containers_find_them():
-    """The same NaN is equal to itself."""
+    """An identical NaN is found."""
     check(
         "operator.countOf([1, nan, nan], nan)", "operator.indexOf([1, nan], nan)", "operator.indexOf([1], 2)", "operator.contains([nan], nan)",
         "operator.countOf([float('nan')], float('nan'))", "operator.delitem([1], 5)",
@@ -28,7 +28,7 @@ def test_items_are_found_as_containers_find_them():
 
 
 def test_hints_of_lengths():
-    """A length, a hint, or the default, which is a whole number."""
+    """``length_hint`` is a length, a hint, or the default, which must be an int."""
     check(
         "operator.length_hint([1, 2])", "operator.length_hint(iter([1]))", "operator.length_hint(5, 7)", "operator.length_hint(5, 'a')",
         "operator.length_hint(5, 1.0)", "operator.index(Index(3))", "operator.index(1.5)", **NAMES,

@@ -1,4 +1,4 @@
-"""``OrderedDict`` stores and reads by the methods of a subclass, as its C code does; ``dict`` does not."""
+"""``OrderedDict`` stores and reads with the methods of a subclass, as its C code does; ``dict`` does not."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Plain(dict):
 
 
 class Factory(collections.defaultdict):
-    """Made with a factory, which no tracker of a new object has: such a call is a break."""
+    """A subclass of defaultdict, whose creation breaks the graph."""
 
     def __setitem__(self, key, value):
         super().__setitem__(key, value * 2)
@@ -70,7 +70,7 @@ CLASSES = (Doubling, Last, Hundred, Everything, OtherKeys, OtherItems, Noted, Pl
 
 
 def inside(d):
-    """What a dict holds, past the methods of its class, and its attributes."""
+    """The items of a dict without methods of its class, and its attributes."""
     base = OrderedDict if isinstance(d, OrderedDict) else dict
     return type(d), list(base.items(d)), vars(d)
 
@@ -114,7 +114,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("cls", CLASSES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_new_dict(name, cls):
-    """The items, the object's attributes, and errors are eager's."""
+    """The items, the object's attributes and errors are eager mode's."""
     nbcompile.reset()
     program = PROGRAMS[name]
     require_same_answer(lambda: program(cls))
@@ -122,7 +122,7 @@ def test_a_new_dict(name, cls):
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_dict_from_outside(cls):
-    """What was traced through is stored past the class's methods: it is not done twice."""
+    """Traced stores are replayed without the class's methods, so they happen only once."""
 
     def changed(x, d):
         d["a"] = x
@@ -147,7 +147,7 @@ def test_a_dict_from_outside(cls):
 
 
 def test_a_subclass_of_a_dict_with_a_factory():
-    """It is made by Python, after a break: its factory is kept."""
+    """Python creates the dict after a graph break, with its factory."""
 
     def made(x):
         d = Factory(int, {"a": 1})

@@ -1,4 +1,4 @@
-"""``re.sub`` with a function: the function is traced, once for each match, and the text is eager's."""
+"""``re.sub`` with a function: the function is traced once for each match, and the text is eager mode's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGITS = re.compile(r"\d+")
 
 
 class Shout:
-    """A replacement that is an object."""
+    """A callable object as the replacement."""
 
     def __call__(self, match):
         return match[0].upper()
@@ -58,13 +58,13 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_text_is_eagers(name):
-    """In one graph."""
+    """The text equals eager mode's, in one graph."""
     program = PROGRAMS[name]
     assert one_graph(lambda x: (x + 1, program()), X)[1] == program()
 
 
 def test_the_function_sees_tensors():
-    """What it does is part of the graph, in the order of the matches."""
+    """Tensor operations of the function are part of the graph, in the order of the matches."""
 
     def function(x):
         found = []
@@ -99,5 +99,5 @@ REFUSED = {
 
 @pytest.mark.parametrize("refused", REFUSED)
 def test_refusals_are_pythons_own(refused):
-    """The class of the exception, its text, and what had happened by then."""
+    """The class and the text of the exception, and earlier side effects, are Python's."""
     require_same_refusal(REFUSED[refused], X)

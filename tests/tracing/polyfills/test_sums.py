@@ -1,4 +1,4 @@
-"""``math.fsum`` and ``math.dist`` of whatever can be iterated: traced, with eager's numbers and errors."""
+"""``math.fsum`` and ``math.dist`` of any iterables are traced, with eager mode's numbers and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = torch.arange(3.0)
 
 
 class Length:
-    """A number only by ``__float__``."""
+    """A number with only ``__float__``."""
 
     def __init__(self, metres):
         self.metres = metres
@@ -27,21 +27,21 @@ class Length:
 
 
 class Position:
-    """A number only by ``__index__``."""
+    """A number with only ``__index__``."""
 
     def __index__(self):
         return 3
 
 
 class Doubled(float):
-    """C reads what a float holds, and does not ask its ``__float__``."""
+    """A float whose ``__float__`` C code does not call."""
 
     def __float__(self):
         return 2 * super().__float__()
 
 
 class Pair(tuple):
-    """C reads the items of a tuple, and does not ask for its iterator."""
+    """A tuple whose ``__iter__`` C code does not call."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_are_eagers(name):
-    """The very bits, in one graph."""
+    """The results are bitwise equal to eager mode's, in one graph."""
     program = PROGRAMS[name]
     assert one_graph(lambda x: (x + 1, program()), X)[1] == program()
 
@@ -109,12 +109,12 @@ def noted(seen, items):
 
 @pytest.mark.parametrize("refused", REFUSED)
 def test_refusals_are_pythons_own(refused):
-    """The class of the exception, its text, and how far the iterator was read by then."""
+    """The class and the text of the exception, and the position of the iterator, are Python's."""
     require_same_refusal(REFUSED[refused], X)
 
 
 def test_a_size_is_specialised():
-    """As by the other functions of math that have no form for symbols."""
+    """The size becomes a constant, as for other functions of ``math`` without a symbolic form."""
 
     def function(x):
         return x * math.fsum(float(size) for size in x.shape)

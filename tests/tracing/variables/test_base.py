@@ -1,4 +1,4 @@
-"""What every tracker answers: refusals in Python's words, breaks, and values that nothing looked at yet."""
+"""Operations of every tracker: errors with Python's text, graph breaks, and values that are not yet read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_class_without_the_method_raises_a_type_error(name):
-    """Python's own, which the program can catch; a class with the method breaks the graph."""
+    """The TypeError is Python's, and the program can catch it; a class with the method breaks the graph."""
     tracer = new_tracer()
     with pytest.raises(ObservedException) as raised:
         OPERATIONS[name](Value(), tracer)
@@ -48,7 +48,7 @@ def test_a_class_without_the_method_raises_a_type_error(name):
 
 
 def test_the_words_are_those_of_python():
-    """Of subscripts, lengths, membership, calls and iteration of a value that has none of them."""
+    """Subscripts, ``len``, membership, calls and iteration of values without these operations raise Python's errors."""
     check(
         "None[0]", "len(None)", "1 in 2", "None()", "next(3)", "list(None)", "object()[0]", "(1)[0]",
         "{[1]: 2}", "{(1, [2]): 3}",
@@ -56,7 +56,7 @@ def test_the_words_are_those_of_python():
 
 
 def test_a_value_is_hashed_by_its_class():
-    """A class without a hash raises as Python does; a value that is not known whole breaks the graph."""
+    """A class without a hash raises Python's error; a value that is not completely known breaks the graph."""
     with pytest.raises(Unhashable, match="list"):
         Listing().hash_key(new_tracer())
     with pytest.raises(breaks.Unsupported, match="hash"):
@@ -65,7 +65,7 @@ def test_a_value_is_hashed_by_its_class():
 
 
 def test_a_value_that_nothing_looks_at_has_no_guard():
-    """Once it is looked at it is guarded, and has one tracker from then on."""
+    """The first use of a value adds a guard, and later uses return the same tracker."""
     tracer = new_tracer()
     lazy = LazyVariable(3, LocalSource("x"))
     assert lazy.python_type() is int
@@ -78,12 +78,12 @@ def test_a_value_that_nothing_looks_at_has_no_guard():
 
 
 def test_later_trackers_are_younger():
-    """Trackers are numbered in the order in which they are made."""
+    """Trackers are numbered in the order of their creation."""
     first, second = Value(), Value()
     assert first.created_at < second.created_at
 
 
 def test_only_what_has_no_source_is_made_here():
-    """A value from outside is known elsewhere."""
+    """A value from outside has a source."""
     assert UnknownVariable(3, None).is_created_here()
     assert not UnknownVariable(3, LocalSource("x")).is_created_here()

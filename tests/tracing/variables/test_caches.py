@@ -1,4 +1,4 @@
-"""Caches of functions: created by the traced code, returned by it, used after a graph break, and from outside."""
+"""Cached functions: created by traced code, returned by it, used after a graph break, and from outside."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = {"functools": functools, "copy": copy}
 
 
 def test_hits_misses_and_the_order_of_use():
-    """The least recently used entry goes; the function is called once for each miss."""
+    """The cache drops the least recently used entry, and calls the function once for each miss."""
     check(
         "g = functools.cache(lambda n: n)\ng(1)\ng(1)\nreturn g.cache_info().hits",
         """
@@ -44,7 +44,7 @@ def test_hits_misses_and_the_order_of_use():
 
 
 def test_keys():
-    """One number or text is its own key; order of keywords, classes of numbers, NaN and signs of zeros matter."""
+    """The order of keywords, the classes of numbers, NaN and signs of zeros distinguish keys."""
     check(
         """
         g = functools.lru_cache(lambda *a, **k: (a, k))
@@ -64,7 +64,7 @@ def test_keys():
 
 
 class Key:
-    """A key that notes what is asked of it."""
+    """A key that records calls of its methods."""
 
     def __init__(self, number, log):
         self.number = number
@@ -80,7 +80,7 @@ class Key:
 
 
 def test_keys_of_the_program_are_asked_as_often_as_by_python():
-    """Their ``__hash__`` once a call; their ``__eq__`` where hashes collide."""
+    """Each call uses ``__hash__`` once, and ``__eq__`` if hashes collide."""
     text = """
         log = []
         g = functools.KIND(lambda key: key.number)
@@ -92,7 +92,7 @@ def test_keys_of_the_program_are_asked_as_often_as_by_python():
 
 
 def test_what_is_raised_is_not_kept():
-    """Each call that raises is a miss."""
+    """A call that raises an error is a miss, and is not cached."""
     check(
         """
         log = []
@@ -112,7 +112,7 @@ def test_what_is_raised_is_not_kept():
 
 
 def test_calls_within_calls():
-    """Recursion; an entry that appears while the function runs; a cache that is cleared, or called with itself."""
+    """Recursive calls, a call that adds an entry of its caller, and a cache that is cleared during a call."""
     check(
         """
         @functools.cache
@@ -149,7 +149,7 @@ def test_calls_within_calls():
 
 
 def test_attributes():
-    """Those of the function, those that are stored, and none in their place; the methods take no arguments."""
+    """A cached function has its own attributes and those of the function; its methods take no arguments."""
     check(
         """
         def f(n):
@@ -178,7 +178,7 @@ class Owner:
 
 
 def test_a_cache_on_a_class_is_a_method():
-    """What the traced code stores there is bound to the object, which is part of the key."""
+    """A cached function on a class is bound to the object, which is part of the key."""
 
     def program(x):
         Owner.kept = functools.cache(Owner.method)
@@ -190,7 +190,7 @@ def test_a_cache_on_a_class_is_a_method():
 
 
 def test_tensors_are_keys_by_identity():
-    """And results are the tensors that were computed first."""
+    """Tensors are keys by identity, and a hit returns the tensor of the first call."""
 
     def program(x):
         g = functools.cache(lambda tensor: tensor * 2)
@@ -205,11 +205,11 @@ def test_tensors_are_keys_by_identity():
     assert sum("mul" in str(node.target) for node in graphs[0].graph.nodes) == 2
 
 
-# -- that outlive the graph --------------------------------------------------------------------------
+# -- after the graph ---------------------------------------------------------------------------------
 
 
 def explored(value: object, depth: int = 0) -> object:
-    """What can be found out about a value, by calls where it is a cache."""
+    """A description of a value; that of a cached function contains the results of calls."""
     if isinstance(value, functools._lru_cache_wrapper) and depth < 3:
         found: list[Any] = [tuple(value.cache_info()), list(vars(value)), value.cache_parameters()]
         for number in (1, 2, 3, 4, 0):
@@ -224,7 +224,7 @@ def explored(value: object, depth: int = 0) -> object:
 
 @nbcompile.disable
 def outside() -> None:
-    """A graph break."""
+    """A function that causes a graph break."""
 
 
 def bounded(x):
@@ -364,7 +364,7 @@ OUTLIVING = (
 @pytest.mark.parametrize("program", OUTLIVING)
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_cache_that_outlives_the_graph(program):
-    """It has the entries, hits and misses of eager mode, and goes on like Python's."""
+    """The cache has eager mode's entries, hits and misses, and works as Python's afterwards."""
     x = torch.ones(2)
     expected = [explored(program(x)) for _ in range(3)]
     compiled = nbcompile.compile(program, backend="eager")
@@ -373,7 +373,7 @@ def test_a_cache_that_outlives_the_graph(program):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_cache_in_a_global():
-    """It is stored there, filled; a later call of a compiled function leaves its calls to Python."""
+    """A cache in a global has its entries after the call; a later compiled function leaves its calls to Python."""
     scope: dict[str, Any] = {"functools": functools}
     exec("def store(x):\n global G\n G = functools.cache(lambda n: x + n)\n return G(1) + G(1)", scope)
     exec("def use(x):\n return G(1) + x, G(1) is G(1)", scope)
@@ -386,7 +386,7 @@ def test_a_cache_in_a_global():
 
 
 def test_where_an_exception_was_raised():
-    """No line of the compiler's is in the traceback of what a filled cache calls."""
+    """The traceback of a call through a restored cache contains no line of the compiler."""
 
     def program(x):
         @functools.cache
@@ -404,7 +404,7 @@ def test_where_an_exception_was_raised():
 
 
 def test_gradients_pass_through():
-    """Results of misses are nodes of the graph."""
+    """Results of misses are nodes of the graph, through which gradients flow."""
 
     def program(x):
         g = functools.cache(lambda n: x * n)
@@ -425,7 +425,7 @@ def doubled(n):
 
 
 def test_a_cached_function_is_traced_through():
-    """Its body is part of the graph; the cache is not looked at."""
+    """The body of the function is part of the graph, and the cache is neither read nor filled."""
     doubled.cache_clear()
     assert one_graph(lambda x: x + doubled(3), torch.ones(1)).item() == 7
     assert doubled.cache_info().currsize == 0
@@ -440,5 +440,5 @@ def table(n):
 
 
 def test_a_cached_function_may_change_what_it_created():
-    """As einops' do: one graph."""
+    """The function may mutate an object that it created, as those of einops do: it is one graph."""
     assert one_graph(lambda x: x + sum(table(3)[3]), torch.ones(1)).item() == 8

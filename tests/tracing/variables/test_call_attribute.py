@@ -1,4 +1,4 @@
-"""``f.__call__`` and other special methods of functions and classes: another object at each look-up."""
+"""``f.__call__`` and other special methods of functions and classes, each a new object at each lookup."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def has(x, value, name):
 @pytest.mark.parametrize("name", ["__call__", "__init__", "__eq__", "__hash__", "__len__"])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_what_has_a_special_method(name, turn):
-    """Functions, classes, methods and objects, one after the other: captured, and guarded."""
+    """``hasattr`` and ``callable`` of functions, classes, methods and objects are traced and guarded."""
     values = [add_one, Called(), Plain(), Plain, Called, int, lambda x: x, Called().__call__, add_one.__call__, 5, "a"]
     for value in values[::turn]:
         compiled = nbcompile.compile(has, backend="eager", fullgraph=True)
@@ -42,7 +42,7 @@ def test_what_has_a_special_method(name, turn):
 
 @pytest.mark.parametrize("function", [add_one, Called(), torch.sin, torch.nn.Linear(1, 1), lambda x: x * 3])
 def test_a_call_by_name(function):
-    """It is traced as a call."""
+    """``function.__call__`` is traced as a call of the function."""
 
     def called(x, function):
         return function.__call__(x), function.__call__(function.__call__(x))
@@ -52,7 +52,7 @@ def test_a_call_by_name(function):
 
 
 def test_a_closure_made_anew_is_no_new_program():
-    """The guard on its ``__call__`` holds for every function of the same code."""
+    """The guard on ``__call__`` holds for every function with the same code."""
     counts = Graphs()
 
     def made(number):

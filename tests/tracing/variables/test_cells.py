@@ -1,4 +1,4 @@
-"""Cells that functions share while they are traced."""
+"""Cells that several functions share while they are traced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import nbcompile
 
 
 def test_closures_share_a_cell():
-    """What one function writes into a cell, the other and the caller read."""
+    """A function writes to a cell, and the other function and the caller read the new value."""
 
     def counts(x):
         count = 0

@@ -1,4 +1,4 @@
-"""An attribute of a class is guarded, whichever way the class is reached.
+"""Attributes of a class are guarded, whichever way the program reaches the class.
 
     type(self).made += 1    in a constructor: the next call reads what this one stored
     B.__mro__[1].made       a class without an address of its own is kept, and guarded there
@@ -152,7 +152,7 @@ def of_a_dataclass():
 
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda make: make.__name__)
 def test_what_one_call_stored_is_read_by_the_next(make):
-    """Three calls count as eager does."""
+    """Three calls count as in eager mode."""
     x = torch.zeros(1)
     eager, compiled = make(), nbcompile.compile(make())
     assert [compiled(x).item() for _ in range(3)] == [eager(x).item() for _ in range(3)]
@@ -168,7 +168,7 @@ class Meta(type):
 
 
 def classes():
-    """A class, one below it, and others of which objects are made while tracing: anew for each test."""
+    """A class, its subclass and a named tuple, created anew for each test."""
 
     class A(metaclass=Meta):
         k = 1
@@ -206,9 +206,9 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_a_change_from_outside_is_seen(name, monkeypatch):
-    """The second call gives what eager gives after the class was changed."""
+    """The second call gives eager mode's result after a change of the class."""
     function, owner, attribute, value = READS[name]
-    nbcompile.reset()  # the tests share one code object, which has a limit of recompilations
+    nbcompile.reset()  # the tests share one code object, which has a recompile limit
     A, B, Pair = classes()
     compiled, x = nbcompile.compile(lambda x: function(x, A, B, Pair)), torch.zeros(1)
     assert compiled(x).item() == function(x, A, B, Pair).item()
@@ -226,7 +226,7 @@ def family():
 
 
 def walked(x, base, kept):
-    """All subclasses by a list that is changed, as libraries find their backends, beside another changed list."""
+    """All subclasses, found through a list that is mutated, besides another mutated list."""
     kept.append(len(kept))
     waiting, found = base.__subclasses__(), []
     while waiting:
@@ -258,7 +258,7 @@ def changed_after_a_break(x, base, kept):
 @pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 @pytest.mark.parametrize("function", [walked, changed_twice, compared, changed_after_a_break])
 def test_subclasses_are_a_new_list_each_time(function, family):
-    """Lists of subclasses may be changed, and are different objects; a class made later is found."""
+    """The program may mutate a list of subclasses; each call returns a new list, with classes created later."""
     base, made = family
     compiled, x = nbcompile.compile(function), torch.zeros(1)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Assignment to ``__class__``: what is looked up from there on is the new class's."""
+"""Assignment to ``__class__``: later lookups use the new class."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Storing:
 
 
 def described(shape: Any) -> tuple[Any, ...]:
-    """Answers that the class gives."""
+    """The answers that depend on the class."""
     name = type(shape).__name__
     return name, shape.__class__.__name__, shape.kind, isinstance(shape, Circle), getattr(shape, "turned", None) is None
 
@@ -69,8 +69,8 @@ def made(x: torch.Tensor, cls: Any) -> Any:
 @pytest.mark.parametrize("cls", [Circle, Square, Slotted, int, 3, None])
 @pytest.mark.parametrize("setting", ["statement", "object.__setattr__"])
 def test_from_outside(cls: Any, setting: str) -> None:
-    """Methods, names and checks of class are the new one's, in one graph; the object has it afterwards; what Python
-    refuses raises its words.
+    """Methods, names and type checks are those of the new class, in one graph, also after the call.
+    An invalid class raises Python's error.
     """
 
     def by_object(x: torch.Tensor, shape: Any, cls: Any) -> Any:
@@ -89,7 +89,7 @@ def test_from_outside(cls: Any, setting: str) -> None:
 
 @pytest.mark.parametrize("cls", [Circle, Square, Slotted, int, 3])
 def test_made_inside(cls: Any) -> None:
-    """An object that the traced code made is of the new class, too."""
+    """An object that the traced code created has the new class, too."""
     graphs = Graphs()
     expected, actual = made(torch.ones(3), cls), nbcompile.compile(made, backend=graphs)(torch.ones(3), cls)
     assert torch.equal(expected[0], actual[0])
@@ -98,7 +98,7 @@ def test_made_inside(cls: Any) -> None:
 
 
 def test_later_calls() -> None:
-    """A method of the new class that is replaced between calls counts; so does the class that the object had."""
+    """A replaced method of the new class is used, and an object of another class causes no error."""
 
     class Other(Square):
         def area(self) -> float:
@@ -119,7 +119,7 @@ def test_later_calls() -> None:
 
 
 def test_back_and_over_a_break() -> None:
-    """Two assignments leave the last class; after a graph break it is the object's."""
+    """The last of two assignments is effective; after a graph break the object has the class of the first."""
 
     def f(x: torch.Tensor, shape: Any) -> Any:
         shape.__class__ = Circle
@@ -135,7 +135,7 @@ def test_back_and_over_a_break() -> None:
 
 
 def test_modules() -> None:
-    """A module of another class has the other ``forward``, and attributes that only that class has."""
+    """A module has the ``forward`` and the attributes of its new class."""
 
     class Doubled(torch.nn.Linear):
         factor = 2
@@ -157,7 +157,7 @@ def test_modules() -> None:
 
 
 def test_stores_that_run_code() -> None:
-    """A class that stores by code of its own ends the graph, and the object is right all the same."""
+    """A class with its own ``__setattr__`` breaks the graph, and the object has the right attributes afterwards."""
 
     def f(x: torch.Tensor, shape: Any) -> Any:
         shape.__class__ = Storing

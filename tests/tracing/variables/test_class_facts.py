@@ -1,4 +1,4 @@
-"""What a class says of its objects is what Python does with an object of it."""
+"""Facts about a class, compared with Python's behaviour for an instance of the class."""
 
 import collections
 import datetime as dt
@@ -47,7 +47,7 @@ SAMPLES = [
     ids=lambda value: type(value).__qualname__,
 )
 def test_objects_with_the_members_of_their_class_have_no_others(value):
-    """Where the class is said to answer alone, what it does not hold is an AttributeError of Python's, in these words."""
+    """A name that the class does not have raises Python's AttributeError, with this text."""
     cls = type(value)
     names = {"keys", "qqq", "__mro__", "__name__", "__self__", "__origin__", "a", "__hash__"}
     names |= {name for other in SAMPLES for name in dir(other)}
@@ -63,7 +63,7 @@ def test_objects_with_the_members_of_their_class_have_no_others(value):
 
 
 def test_which_classes_answer_alone():
-    """Those without a ``__dict__`` and a look-up of their own, in C and in Python."""
+    """Classes without ``__dict__`` and without their own lookup have only the members of the class."""
     alone = {type(value) for value in SAMPLES if has_class_members_only(type(value))}
     assert {list, slice, memoryview, bytearray, Slotted, type(iter([])), type(abs), zip, itertools.chain} <= alone
     assert not alone & {Plain, Asked, super, types.ModuleType, types.MethodType, types.GenericAlias, types.UnionType}
@@ -82,7 +82,7 @@ def test_which_classes_answer_alone():
     ids=["slice", "method of a tensor", "method of a list", "mapping proxy", "iterator", "method of a string"],
 )
 def test_values_that_a_program_makes(make):
-    """``hasattr`` and ``getattr`` with a default of what no such value has: one graph."""
+    """``hasattr`` and ``getattr`` with a default work for missing attributes, in one graph."""
     nbcompile.reset()
 
     def f(x):
@@ -100,7 +100,7 @@ def test_values_that_a_program_makes(make):
     ids=lambda value: type(value).__qualname__,
 )  # fmt: skip
 def test_values_from_outside(value):
-    """An argument of a class that the tracer does not know otherwise answers the same questions."""
+    """``hasattr`` and ``getattr`` work for an argument of a class that has no tracker."""
     nbcompile.reset()
 
     def f(x, value):
@@ -111,7 +111,7 @@ def test_values_from_outside(value):
 
 
 class Derived(np.ndarray):
-    """A class of arrays with attributes of the program's."""
+    """A subclass of ndarray with attributes of the program."""
 
 
 def derived():
@@ -135,7 +135,7 @@ NAMES = ["label", "qqq", "__mro__", "__name__", "__dict__", "__copy__", "__call_
     ids=["array", "range", "slots", "plain", "cached"],
 )
 def test_what_neither_a_metaclass_nor_another_object_answers(make, is_made_inside):
-    """Attributes of the object and its class count, and no others."""
+    """Attributes of the object and of its class are found, and no others."""
     nbcompile.reset()
 
     def asked(value, x):
@@ -165,7 +165,7 @@ def stream(cls, number):
 
 @pytest.mark.parametrize("cls", [torch.Generator, Seeded])
 def test_the_device_of_a_generator(cls):
-    """It is read, and promised: another generator of the same device does not compile again, whatever its seed."""
+    """The device is guarded: another generator of the same device causes no recompile, whatever its seed."""
     nbcompile.reset()
     graphs = Graphs()
 
@@ -185,7 +185,7 @@ def test_the_device_of_a_generator(cls):
 @pytest.mark.parametrize("cls", [torch.Stream, Queue])
 @pytest.mark.parametrize("name", ["device", "device_index", "device_type", "stream_id"])
 def test_where_a_stream_is(name, cls):
-    """What a stream answers about itself is promised: of another one the answer is not the old one."""
+    """An attribute of a stream is guarded, so another stream gives its own value."""
     nbcompile.reset()
 
     def f(x, stream):
@@ -197,7 +197,7 @@ def test_where_a_stream_is(name, cls):
 
 
 def test_what_changes_is_not_fixed():
-    """The seed of a generator and the number of an event change while the object stays: nothing is promised of them."""
+    """The seed of a generator and the attributes of an event can change, so they are not fixed."""
     assert is_fixed(torch.Generator, "device")
     assert not is_fixed(torch.Generator, "initial_seed")
     assert not any(is_fixed(torch.Event, name) for name in dir(torch.Event))

@@ -46,7 +46,7 @@ NAMES = {"WithMeta": WithMeta, "Shape": Shape, "Base": Base, "Derived": Derived,
 
 
 def test_what_a_class_says_of_itself():
-    """Name, text, bases and order; an attribute of a base is its own."""
+    """The name, the docstring, the bases and the method order; an inherited attribute belongs to the base."""
     check(
         "Base.__name__, Base.__qualname__, Base.__doc__, Derived.__doc__", "Derived.__mro__ == (Derived, Base, object)", "Derived.__bases__",
         "Derived.__class__", "Derived.rate", "Derived.nothing", "Base.__module__", "Derived in {Derived: 1}", "Derived is Base", "Base()(1)",
@@ -55,7 +55,7 @@ def test_what_a_class_says_of_itself():
 
 
 def test_a_metaclass_answers_for_its_class():
-    """Calls, lengths, membership and iteration."""
+    """Calls, ``len``, membership and iteration of a class use the methods of its metaclass."""
     check(
         "WithMeta(1)[:2]",
         "len(WithMeta)",
@@ -69,7 +69,7 @@ def test_a_metaclass_answers_for_its_class():
 
 
 def test_attributes_of_modules():
-    """Those that are there, and a name that is not."""
+    """Attributes that exist, and a name that does not."""
     check(
         "math.pi",
         "math.nothing",

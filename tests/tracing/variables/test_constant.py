@@ -1,4 +1,4 @@
-"""Values that are known while tracing: texts, numbers and members of enumerations answer as themselves."""
+"""Values that are known while tracing: strings, numbers and members of enumerations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Flags(enum.Flag):
 
 
 def test_texts():
-    """Subscripts, methods, formatting and what each refuses."""
+    """Subscripts, methods and formatting of strings, and their errors."""
     check(
         "'abc'[5]", "'abc'['a']", "'abc'[Index(1)]", "'abc'[::-1]", "'abc'[::0]", "'abc'.index('z')", "'abc'.nothing",
         "'abc'.split(1)", "'abc'.join([1])", "'-'.join('ab')", "'-'.join(1)", "'-'.join()", "b'-'.join([b'a'])", "b'-'.join(['a'])",
@@ -46,7 +46,7 @@ def test_texts():
 
 
 def test_numbers():
-    """Rounding, signs of zero and what divides by nothing."""
+    """Rounding, signs of zero and division by zero."""
     check(
         "(5).bit_length()", "(5).to_bytes(2, 'big')", "(1.5).is_integer()", "(1).nothing", "(1)()", "None()", "None.a", "None[0]",
         "(1)[0]", "len(5)", "iter(5)", "int('a')", "int('12', 3)", "float('x')", "~1.5", "1 << -1", "1 // 0", "1 % 0", "1.0 / 0",
@@ -56,7 +56,7 @@ def test_numbers():
 
 
 def test_members_of_enumerations():
-    """By name, by value, in sets of flags; attributes that the class adds are traced."""
+    """Members by name and by value, and flags; attributes that the class defines are traced."""
     check(
         "Color.RED.name, Color.RED.value", "Color.RED.low", "Color.first()", "Color(1)", "Color(5)", "Color['RED']", "Color['X']",
         "Color.X", "list(Color)", "len(Color)", "Color.RED in Color", "Color.RED == 1", "Number.ONE + 1", "Number.ONE < Number.TWO",
@@ -67,7 +67,7 @@ def test_members_of_enumerations():
 
 
 def test_classes_of_constants():
-    """``value.__class__`` is the class itself: it has a name and a hash, and is called as ``type(value)`` is."""
+    """``value.__class__`` is the class itself: it has a name and a hash, and can be called."""
     check(
         "(3).__class__", "(3).__class__.__name__", "{int: 1}[(3).__class__]", "(3).__class__('7')", "(3).__class__ is int",
         "'a'.__class__(5)", "(1.5).__class__.__mro__", "(1,).__class__([2])", "Color.RED.__class__.BLUE", "Color.RED.__class__(2)",

@@ -11,26 +11,26 @@ import nbcompile
 
 
 class Other(set):
-    """A set that says it has other items than those in it."""
+    """A set whose ``__iter__`` yields other items than the set has."""
 
     def __iter__(self):
         return iter([99])
 
 
 class Many(list):
-    """A list of a subclass."""
+    """A subclass of list."""
 
 
 class Unordered(set):
-    """A set of a subclass."""
+    """A subclass of set."""
 
 
 class Table(dict):
-    """A dict of a subclass."""
+    """A subclass of dict."""
 
 
 class Line(collections.deque):
-    """A deque of a subclass."""
+    """A subclass of deque."""
 
 
 def _told(value):
@@ -42,7 +42,7 @@ def _told(value):
 
 
 def require_same(function, *arguments):
-    """The same answer, traced whole."""
+    """Compiled code gives eager mode's result, in one graph."""
     nbcompile.reset()
     expected = _told(function(*[type(item)(item) for item in arguments]))
 
@@ -71,14 +71,14 @@ def _updated(s):
 
 
 class Odd(list):
-    """A list that says it has other items than those in it."""
+    """A list whose ``__iter__`` yields other items than the list has."""
 
     def __iter__(self):
         return iter([99])
 
 
 class OddLine(collections.deque):
-    """A deque that says it has other items than those in it."""
+    """A deque whose ``__iter__`` yields other items than the deque has."""
 
     def __iter__(self):
         return iter([99])
@@ -86,7 +86,7 @@ class OddLine(collections.deque):
 
 @pytest.mark.parametrize("value", [Odd([1, 2]), OddLine([1, 2])])
 def test_an_object_from_outside_has_the_items_in_it(value):
-    """Its ``__iter__`` is not asked for them."""
+    """Items are read from the object directly; only ``list`` calls its ``__iter__``."""
 
     def function(x, value):
         return x + 1, value[0], value[1], len(value), list(value)
@@ -98,7 +98,7 @@ def test_an_object_from_outside_has_the_items_in_it(value):
 @pytest.mark.parametrize("function", [_joined, _asked, _updated])
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_set_takes_the_items_of_another_directly(function, inside):
-    """The ``__iter__`` of a subclass is for loops, lists and tuples."""
+    """Set operations do not call ``__iter__`` of a subclass; loops, ``list`` and ``tuple`` do."""
     if inside:
         require_same(lambda: function(Other([1, 2])))
     else:
@@ -106,7 +106,7 @@ def test_a_set_takes_the_items_of_another_directly(function, inside):
 
 
 def test_a_set_from_outside_is_guarded_by_what_is_in_it():
-    """An item in place of another is another set, whatever ``__iter__`` its class has."""
+    """Other items are another set, also if the class defines ``__iter__``."""
 
     def function(x, s):
         return x + 1, {5} | s
@@ -134,7 +134,7 @@ def _again_with_itself(value):
 @pytest.mark.parametrize("cls", [Many, Unordered, Table, Line, list, set, dict, collections.deque])
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_second_initialization_begins_with_none_of_the_items(function, cls, inside):
-    """Those of a list, set or deque go; a dict is updated."""
+    """``__init__`` replaces the items of a list, set or deque, and updates a dict."""
     if inside:
         require_same(lambda: function(cls([(1, 2)])))
     else:
@@ -142,7 +142,7 @@ def test_a_second_initialization_begins_with_none_of_the_items(function, cls, in
 
 
 def test_the_caller_sees_the_second_initialization():
-    """Of an object from outside, with the items it had."""
+    """An object from outside has its new items after the call."""
 
     def function(x, given, items):
         for value in given:
@@ -155,7 +155,7 @@ def test_the_caller_sees_the_second_initialization():
 
 
 def test_a_frozen_set_keeps_its_items():
-    """Its ``__init__`` is that of every object."""
+    """``__init__`` of a frozenset is that of ``object``, and changes nothing."""
     require_same(lambda: (lambda f: [f.__init__([5]), f])(frozenset([1])))
 
 
@@ -188,7 +188,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_an_operator_method_by_name_leaves_the_answer_to_the_other_operand(name):
-    """``NotImplemented`` where Python's method gives it."""
+    """The method returns ``NotImplemented`` where Python's does."""
     require_same(NAMED[name])
 
 
@@ -202,13 +202,13 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_value_that_never_changes_is_not_copied(name):
-    """Its class gives the object itself."""
+    """A copy of such a value is the object itself."""
     require_same(KEPT[name], 3)
 
 
 @pytest.mark.parametrize("cls", [list, tuple, set, collections.deque, dict])
 def test_a_container_that_counts_in_its_own_way(cls):
-    """One with other items is not taken for the first, whose length its class says is the same."""
+    """The number of items is guarded, although ``__len__`` of the class returns the same number."""
 
     class Three(cls):
         def __len__(self):

@@ -1,4 +1,4 @@
-"""Trackers of existing context managers, by class."""
+"""The trackers of existing context managers, by class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("manager", "kind"), KNOWN, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_existing_manager_has_a_tracker_of_its_class(manager, kind):
-    """Each class of managers that tracing knows has its own tracker, of that Python type."""
+    """Each known class of context managers has a tracker with that Python type."""
     tracker = context_table.from_object(manager, None)
     assert type(tracker) is kind
     if kind is not SettingVariable:
@@ -33,7 +33,7 @@ def test_an_existing_manager_has_a_tracker_of_its_class(manager, kind):
 
 
 def test_a_mode_that_was_set_when_its_manager_was_made():
-    """The tracker of ``set_grad_enabled`` knows the mode that the manager sets, and the one that it found."""
+    """The tracker of ``set_grad_enabled`` has the mode that the manager sets and the previous mode."""
     before = torch._C.is_grad_enabled()
     manager = object.__new__(torch.set_grad_enabled)
     manager.mode, manager.prev = not before, before
@@ -43,18 +43,18 @@ def test_a_mode_that_was_set_when_its_manager_was_made():
 
 
 def test_other_objects_have_no_tracker_of_a_manager():
-    """An object that is no manager, or a manager of another class, is not wrapped here."""
+    """An object that is not a context manager, or one of another class, has no tracker here."""
     assert context_table.from_object(3, None) is None
     assert context_table.from_object(contextlib.suppress(ValueError), None) is None
 
 
 def test_the_message_of_a_setter_is_its_own():
-    """``_set_grad_enabled(3)`` refuses in torch's words, which name the type."""
+    """``_set_grad_enabled(3)`` raises an error with torch's text, which names the type."""
     assert "int" in context_table._refusal(torch._C._set_grad_enabled, 3)
 
 
 def test_a_class_that_is_made_in_traced_code():
-    """A profiler is represented whatever its arguments are; a class that is unknown here is left to other handlers."""
+    """A profiler has a tracker whatever its arguments are; an unknown class is left to other handlers."""
     assert context_table.from_call(contextlib.suppress, None, [], {}) is None
     profiler = context_table.from_call(torch.profiler.record_function, None, [], {})
     assert profiler.python_type() is torch.profiler.record_function

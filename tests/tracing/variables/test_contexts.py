@@ -1,4 +1,4 @@
-"""Context managers that change no mode, decorated functions, and blocks of one manager."""
+"""Context managers that change no mode, decorated functions, and several blocks with one manager."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ graph_break = torch._dynamo.graph_break
 
 
 def test_the_result_of_a_nullcontext_is_kept_over_a_break():
-    """Before and after a break inside of the block, ``as target`` is the result that the manager was made with."""
+    """``as target`` is the manager's result before and after a graph break inside the block."""
 
     def function(x):
         manager = contextlib.nullcontext(x * 3)
@@ -37,7 +37,7 @@ def test_the_result_of_a_nullcontext_is_kept_over_a_break():
     "results", [(3, 4), ([1], [2, 3]), (torch.ones(2), torch.zeros(2))], ids=["int", "list", "tensor"]
 )
 def test_the_result_of_an_outer_nullcontext_is_read_at_each_call(results):
-    """A ``nullcontext`` from outside gives what it holds now, of which any kind is traced."""
+    """A ``nullcontext`` from outside gives its current result, of any kind."""
 
     def scenario(compiled):
         manager = contextlib.nullcontext(results[0])
@@ -55,7 +55,7 @@ def test_the_result_of_an_outer_nullcontext_is_read_at_each_call(results):
 
 
 def test_a_range_of_the_profiler_does_not_divide_the_graph():
-    """A block of ``record_function`` is traced as if the block were not there."""
+    """A block of ``record_function`` does not break the graph."""
 
     def function(x):
         with torch.profiler.record_function("scaled"):
@@ -66,7 +66,7 @@ def test_a_range_of_the_profiler_does_not_divide_the_graph():
 
 
 def test_managers_with_one_state_may_not_be_entered_twice_at_a_break():
-    """Two blocks of one ``no_grad`` are refused at a break; two managers are not, nor are those without a state."""
+    """Two blocks with one ``no_grad`` cannot resume after a break; two managers can, and so can stateless ones."""
     first, second, without_state = (
         grad_mode(torch.no_grad, False),
         grad_mode(torch.no_grad, False),
@@ -78,7 +78,7 @@ def test_managers_with_one_state_may_not_be_entered_twice_at_a_break():
 
 
 def test_profilers_are_managers_that_remember_nothing():
-    """Another one of the same class is made for each call of a function that a profiler decorates."""
+    """Each call of a function that a profiler decorates creates another profiler of the same class."""
     profiler = ProfilerVariable(torch.profiler.record_function)
     other = profiler.renewed()
     assert isinstance(other, ProfilerVariable)

@@ -1,4 +1,4 @@
-"""Deques: two ends, a greatest length, and what they refuse though lists do not."""
+"""Deques: their two ends, their maximum length, and operations that lists have and deques refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = {"deque": deque, "given": lambda: deque([1, 2, 3], 4)}
 
 
 def test_a_full_deque_gives_up_the_other_end():
-    """Each way of adding; an insertion is refused."""
+    """Additions at one end of a full deque drop items at the other end; an insertion raises an error."""
     check(
         "deque([1, 2, 3], maxlen=2)", "deque([1], maxlen=0)", "deque([1, 2], 3) + deque([3, 4])", "deque([1, 2], 3) * 2",
         "d = deque([1], 3)\nd += [2, 3, 4]\nreturn d", "d = deque([1, 2], 3)\nd *= 2\nreturn d",
@@ -23,7 +23,7 @@ def test_a_full_deque_gives_up_the_other_end():
 
 
 def test_no_slices_and_no_other_index():
-    """Reading, storing and deleting; a pop takes none, and only at the two ends."""
+    """A slice or a wrong index raises an error in reads, stores and deletions; ``pop`` takes no index."""
     check(
         "deque([1, 2])[0:1]", "deque([1, 2])['a']", "deque([1, 2])[5]", "deque([1, 2])[-1]", "d = deque([1, 2])\nd[0:1] = [5]",
         "d = deque([1, 2])\ndel d[0:1]", "d = deque([1, 2])\nd[5] = 5", "d = deque([1, 2])\ndel d[5]", "deque([1]).pop(0)",
@@ -32,7 +32,7 @@ def test_no_slices_and_no_other_index():
 
 
 def test_turning():
-    """By any whole number; by nothing else."""
+    """``rotate`` accepts any int, and refuses other values."""
     check(
         "d = deque([1, 2, 3])\nd.rotate()\nreturn d", "d = deque([1, 2, 3])\nd.rotate(-4)\nreturn d", "deque().rotate(5)",
         "deque([1]).rotate('a')", "d = deque([1, 2, 3])\nd.reverse()\nreturn d", **NAMES,
@@ -40,7 +40,7 @@ def test_turning():
 
 
 def test_a_change_ends_a_walk():
-    """Of the length; an item in the place of another does not."""
+    """A change of the length stops an iteration; a replaced item does not."""
     check(
         "d = deque([1, 2, 3])\nfor each in d:\n    d.append(each)",
         "d = deque([1, 2, 3])\nfor each in d:\n    d[0] = 5\nreturn d",
@@ -49,7 +49,7 @@ def test_a_change_ends_a_walk():
 
 
 def test_limits_and_comparisons():
-    """A greatest length is a number that is not negative, and cannot be stored; a deque is no list."""
+    """The maximum length is a nonnegative int and read-only; a deque never equals a list."""
     check(
         "deque([1], maxlen=-1)", "deque([1], maxlen='a')", "deque(5)", "deque([1]) == deque([1])", "deque([1]) == [1]",
         "deque([1]) < deque([2])", "deque([1]) + [3]", "deque([1, 2]).index(5)", "deque([1, 2]).index(2, 0, 1)",
@@ -58,13 +58,13 @@ def test_limits_and_comparisons():
 
 
 def test_a_deque_from_outside_is_changed():
-    """By the compiled call as by eager mode."""
+    """A deque from outside is mutated as in eager mode."""
     check("given.append(4)\ngiven.append(5)\nreturn given, given.maxlen", **NAMES)
     check("given.extendleft([7, 8])\ngiven.maxlen = 3\nreturn given", **NAMES)
 
 
 class Emptying:
-    """An item whose ``__eq__`` empties the list or deque that it is in."""
+    """An item whose ``__eq__`` empties its list or deque."""
 
     def __init__(self, items: Any, answer: bool) -> None:
         self.items = items
@@ -78,7 +78,7 @@ class Emptying:
 
 
 def test_a_comparison_may_change_what_is_searched() -> None:
-    """A list goes on with what is left; a deque raises, ``remove`` another class than the others."""
+    """A list continues with the remaining items; a deque raises an error, whose class depends on the method."""
     searches = ("d.remove(7)", "d.index(7)", "d.count(7)", "7 in d")
     programs = [
         f"d = {kind}()\nd.extend([1, Emptying(d, {answer}), 2])\nreturn {search}, len(d)"
@@ -90,7 +90,7 @@ def test_a_comparison_may_change_what_is_searched() -> None:
 
 
 def test_deque_refuses_arguments_in_the_words_of_python() -> None:
-    """Three arguments, and a keyword that it does not know, are refused."""
+    """Three arguments and an unknown keyword raise errors."""
     check(
         "deque('abc', 2, 3)", "deque(foo=1)", "deque('a', iterable='b')", "list(deque(iterable='ab', maxlen=1))",
         "deque('ab', maxlen=1).maxlen", deque=collections.deque,

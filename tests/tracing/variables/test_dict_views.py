@@ -1,4 +1,4 @@
-"""Views of dicts, and iterators over them."""
+"""Views of dicts, and their iterators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Asking(dict):
 
 @pytest.mark.parametrize("cls", [_Plain, _Asking, collections.Counter, collections.OrderedDict, dict])
 def test_subclass_is_walked_backwards(cls):
-    """``reversed`` of a subclass takes its built-in part, and ``__reversed__`` by name is the same."""
+    """``reversed`` and ``__reversed__`` of a subclass give the built-in iterator."""
 
     def function(x, d):
         return [(key, x * d[key]) for key in reversed(d)], list(d.__reversed__()), type(reversed(d)).__name__
@@ -32,7 +32,7 @@ def test_subclass_is_walked_backwards(cls):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("method", ["keys", "values", "items", "__iter__", "__reversed__", "copy"])
 def test_methods_of_dict_go_through_the_insertions_of_an_ordered_dict(method):
-    """``dict.keys(d)`` of an OrderedDict does not see that a key was moved before the call."""
+    """``dict.keys(d)`` of an OrderedDict has the order of the insertions, without later moves."""
 
     def f(x, d):
         return x + 1, list(getattr(dict, method)(d))

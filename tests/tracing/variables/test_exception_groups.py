@@ -1,4 +1,4 @@
-"""Groups of exceptions that are made by traced code."""
+"""Groups of exceptions that traced code creates."""
 
 import sys
 
@@ -11,7 +11,7 @@ from tests.support.answers import check
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups of exceptions are new in Python 3.11")
 def test_groups_of_exceptions_refuse_arguments():
-    """``BaseExceptionGroup.__new__`` looks at the arguments, and chooses the class."""
+    """``BaseExceptionGroup.__new__`` checks the arguments and chooses the class."""
 
     class Group(ExceptionGroup):
         pass
@@ -39,7 +39,7 @@ def test_groups_of_exceptions_refuse_arguments():
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups of exceptions are new in Python 3.11")
 def test_a_group_keeps_its_exceptions_when_the_list_changes():
-    """The list of ``args`` is the program's own, the exceptions are those of the beginning."""
+    """``exceptions`` is fixed at the creation of the group, whereas ``args`` has the program's own list."""
 
     def function(x):
         errors = [ValueError(1), TypeError(2)]

@@ -1,4 +1,4 @@
-"""Exceptions as objects: arguments, links between them, and what they refuse."""
+"""Exceptions as objects: their arguments, their links, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Own(Exception):
 
 
 def test_texts_and_arguments():
-    """Of none, one and several arguments; a KeyError shows the repr of its key."""
+    """The texts for no, one and several arguments; a KeyError has the ``repr`` of its key."""
     check(
         "Own('a', 'b').args", "str(Own('a'))", "str(Own())", "str(Own('a', 'b'))", "repr(Own('a'))", "repr(Own())",
         "repr(Own('a', 1))", "str(KeyError('a'))", "repr(KeyError('a'))", "KeyError('a') == KeyError('a')",
@@ -29,7 +29,7 @@ def test_texts_and_arguments():
 
 
 def test_what_built_in_classes_keep():
-    """Fields that C derives from the arguments."""
+    """Attributes that C code derives from the arguments."""
     check(
         "OSError(2, 'no').errno", "OSError(2, 'no', 'f').filename", "str(OSError(2, 'no', 'f'))", "StopIteration(5).value",
         "UnicodeDecodeError('u', b'a', 0, 1, 'r').reason", "ImportError('x', name='n').name", "SystemExit(3).code",
@@ -38,7 +38,7 @@ def test_what_built_in_classes_keep():
 
 
 def test_links_to_other_exceptions():
-    """A cause hides the context; each is an exception or None."""
+    """A cause hides the context; a link is an exception or None."""
     check(
         "e = ValueError('a')\ne.__cause__ = KeyError()\nreturn e.__suppress_context__, type(e.__cause__)",
         "e = ValueError('a')\ne.__cause__ = 5", "e = ValueError('a')\ne.__context__ = 5", "ValueError('a').with_traceback(3)",
@@ -63,15 +63,15 @@ def test_links_to_other_exceptions():
 
 
 class Ended(StopIteration):
-    """A class without code of its own."""
+    """A subclass of StopIteration that defines nothing."""
 
 
 class Refused(ValueError, OSError):
-    """Two bases in C, of which the second one decides the layout."""
+    """A class with two bases in C, of which the second determines the layout."""
 
 
 class Several(ExceptionGroup):  # type: ignore[type-arg]
-    """A group of the program's."""
+    """A user's exception group."""
 
 
 @pytest.mark.usefixtures("nothing_compiled")
@@ -85,7 +85,7 @@ class Several(ExceptionGroup):  # type: ignore[type-arg]
     ],
 )
 def test_classes_whose_layout_is_their_own(make: Callable[[], BaseException]) -> None:
-    """Groups, and others that C makes in a way of its own, leave the frame whole."""
+    """Groups, and other exceptions with their own layout in C, are returned without a graph break."""
     names = ("args", "errno", "strerror", "code", "value", "message")
 
     def f(x: torch.Tensor) -> Any:
@@ -102,11 +102,11 @@ def test_classes_whose_layout_is_their_own(make: Callable[[], BaseException]) ->
 
 
 class Coded(Exception):
-    """Without code of its own."""
+    """An exception class that defines nothing."""
 
 
 class Counted(ValueError):
-    """A class that keeps something before it is initialised."""
+    """An exception class that sets an attribute in ``__new__``."""
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
         made = super().__new__(cls, *arguments)
@@ -118,14 +118,14 @@ class Counted(ValueError):
 
 
 class NeverOne(Exception):
-    """A class whose instances are none of its own."""
+    """A class whose ``__new__`` returns an int."""
 
     def __new__(cls) -> int:  # type: ignore[misc]
         return 3
 
 
 def chain(error: BaseException | None) -> list[Any]:
-    """What an exception says of those before it."""
+    """An exception and the chain of its contexts."""
     found: list[Any] = []
     while error is not None and len(found) < 6:
         found.append((type(error).__name__, error.args, type(error.__cause__).__name__, error.__suppress_context__))
@@ -134,17 +134,17 @@ def chain(error: BaseException | None) -> list[Any]:
 
 
 def fail(error: BaseException) -> None:
-    """Raise it in a frame of its own."""
+    """Raise an exception in a separate frame."""
     raise error
 
 
 def again() -> None:
-    """Raise what a caller handles."""
+    """Raise the exception that a caller handles."""
     raise  # noqa: PLE0704
 
 
 def test_what_a_caller_handles_is_the_context():
-    """The context is set where an exception is raised, whoever handles another one by then, and by each raise anew."""
+    """Each ``raise`` sets the context to the exception that is currently handled, also by a caller."""
     check(
         "try:\n  try: 1 / 0\n  except ZeroDivisionError: again()\nexcept ZeroDivisionError as e: return chain(e)",
         "try:\n  try: 1 / 0\n  except ZeroDivisionError: fail(KeyError(1))\nexcept KeyError as e: return chain(e)",
@@ -171,7 +171,7 @@ def test_what_a_caller_handles_is_the_context():
 
 
 def test_what_waits_in_a_generator_is_the_context():
-    """A generator keeps what it handles while it waits; what is thrown into it finds that."""
+    """A suspended generator still handles its exception, which is the context of one that is thrown into it."""
     check(
         *(
             f"""
@@ -210,7 +210,7 @@ def test_what_waits_in_a_generator_is_the_context():
 
 
 def test_what_is_no_exception_cannot_be_raised():
-    """Nor be a cause; a class may fail to make one."""
+    """Such a value cannot be a cause either; a class may fail to create an exception."""
     check(
         "raise 'foo'", "raise 1", "raise object", "raise (ValueError, 1)", "raise ValueError from 'a'",
         "raise ValueError from int", "raise NeverOne", "raise ValueError(1) from KeyError",
@@ -220,7 +220,7 @@ def test_what_is_no_exception_cannot_be_raised():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_constructor_in_python_makes_it():
-    """``__new__`` is traced, and what it stores is part of the exception."""
+    """``__new__`` is traced, and its attributes belong to the exception."""
 
     def f(x: torch.Tensor, kind: Any) -> Any:
         try:
@@ -233,7 +233,7 @@ def test_a_constructor_in_python_makes_it():
 
 
 def test_links_refuse_what_is_no_link():
-    """And are never deleted."""
+    """A link accepts only exceptions and None, and cannot be deleted."""
     names = ("args", "__traceback__", "__cause__", "__context__", "__suppress_context__", "absent")
     check(
         *(f"e = Exception()\ndel e.{name}" for name in names),
@@ -243,7 +243,7 @@ def test_links_refuse_what_is_no_link():
 
 
 def test_initialisers_in_c_refuse_arguments():
-    """Keywords that they do not have, counts and types; OSError and ImportError keep some of them elsewhere."""
+    """Unknown keywords, wrong counts and wrong types raise errors; OSError and ImportError store some arguments."""
     check(
         "Coded(1, a=2)", "ValueError(a=1)", "ImportError('a', b=1)", "NameError('a', b=1)", "UnicodeDecodeError(1)",
         "SyntaxError('a', (1, 2))", "AttributeError('x', name='n', other=1)", "KeyError(key=1)",
@@ -255,7 +255,7 @@ def test_initialisers_in_c_refuse_arguments():
 
 
 def test_a_name_that_is_nowhere_is_an_exception():
-    """It is caught, says which name it is about, and is not in the way of a later module that has the name."""
+    """The NameError can be caught and names the variable; the name may be defined later."""
 
     def g() -> Any:
         if sys is None:
@@ -290,7 +290,7 @@ def test_a_name_that_is_nowhere_is_an_exception():
 
 
 def test_a_global_that_the_frame_deletes_is_nowhere():
-    """Its NameError is traced, and the module is not promised to be without it: it has it when the frame begins."""
+    """The NameError is traced; the guard expects the global to exist at the start of the frame."""
 
     def f(x: torch.Tensor) -> Any:
         global deleted_here
@@ -309,7 +309,7 @@ def test_a_global_that_the_frame_deletes_is_nowhere():
 
 
 def test_a_name_that_a_module_with_its_own_builtins_lacks():
-    """``builtins`` may have it: the graph breaks, and Python decides."""
+    """The graph breaks, because the ``builtins`` module may have the name, and Python decides."""
     scope = {"__name__": "of_nobody", "__builtins__": {"NameError": NameError}}
     exec("def f(x):\n  try:\n    return x + len\n  except NameError:\n    return x + 5\n", scope)
     assert nbcompile.compile(scope["f"], backend="eager")(torch.ones(1)).item() == 6  # type: ignore[operator]
@@ -344,7 +344,7 @@ class Numbered(Exception):
 )
 @pytest.mark.usefixtures("nothing_compiled")
 def test_what_a_given_exception_says(make: Callable[[], BaseException], read: Callable[[Any], tuple[Any, ...]]) -> None:
-    """An argument that is an exception is an object with what C keeps in it; nothing of it breaks the graph."""
+    """An exception as an argument is an object whose C attributes can be read without a graph break."""
 
     def f(x: torch.Tensor, error: BaseException) -> tuple[torch.Tensor, Any, BaseException]:
         return x + 1, read(error), error
@@ -359,7 +359,7 @@ def test_what_a_given_exception_says(make: Callable[[], BaseException], read: Ca
 @pytest.mark.parametrize("change", ["args", "code", "class"])
 @pytest.mark.usefixtures("nothing_compiled")
 def test_what_was_read_of_a_given_exception_is_guarded(change: str) -> None:
-    """Other arguments, another attribute or another class: the next call sees it."""
+    """Other arguments, another attribute or another class give another result in the next call."""
 
     def f(x: torch.Tensor, error: Any) -> torch.Tensor:
         return x + error.args[1] + error.code
@@ -379,7 +379,7 @@ def test_what_was_read_of_a_given_exception_is_guarded(change: str) -> None:
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_an_exception_caught_before_a_break() -> None:
-    """What is read of it after the break is compiled, with the same result; an attribute may be set."""
+    """Reads after the graph break are compiled, and an attribute can be set."""
 
     def f(x: torch.Tensor) -> Any:
         try:
@@ -398,7 +398,7 @@ def test_an_exception_caught_before_a_break() -> None:
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_given_exception_that_is_raised() -> None:
-    """It is itself; what raising it changed of it is not read while tracing."""
+    """The caught object is the argument itself; its context is read at run time."""
 
     def f(x: torch.Tensor, error: ValueError) -> Any:
         try:
@@ -429,7 +429,7 @@ def test_a_given_exception_that_is_raised() -> None:
 )
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_field_that_was_never_set(make: Callable[[], BaseException], name: str) -> None:
-    """C raises an error of its own for some: Python is asked, and no mistake of the compiler is reported."""
+    """Python raises the error of such a field, and no internal error is reported."""
 
     def f(x: torch.Tensor, error: BaseException) -> Any:
         y = x + 1

@@ -1,4 +1,4 @@
-"""An AttributeError says which name was looked up, and on what: ``name`` and ``obj`` as in eager mode."""
+"""``name`` and ``obj`` of an AttributeError are those of eager mode."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("prepare", PROGRAMS, ids=lambda prepare: prepare.__name__)
 def test_a_caught_error_has_them(prepare):
-    """In one graph; torch has None in both."""
+    """A caught error has both attributes, in one graph; torch.compile has None in both."""
     nbcompile.reset()
     x = torch.ones(2)
     run = nbcompile.compile(caught, backend="eager", fullgraph=True)
@@ -98,7 +98,7 @@ def test_a_caught_error_has_them(prepare):
 
 @pytest.mark.parametrize("prepare", PROGRAMS, ids=lambda prepare: prepare.__name__)
 def test_an_error_that_leaves_has_them(prepare):
-    """The frame is the program's own: the class, the text and the lines of the traceback as well."""
+    """An uncaught error has eager mode's class, text, attributes and traceback lines."""
 
     def leaving(x):
         y = x.sin()
@@ -116,7 +116,7 @@ def test_an_error_that_leaves_has_them(prepare):
 
 @pytest.mark.parametrize("prepare", PROGRAMS, ids=lambda prepare: prepare.__name__)
 def test_an_error_that_is_returned_has_them(prepare):
-    """A caught error that outlives the frame is made with them."""
+    """A returned error has both attributes."""
 
     def kept(x):
         made, look = prepare(x)

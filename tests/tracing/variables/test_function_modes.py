@@ -1,4 +1,4 @@
-"""Torch function modes: which of them a graph may break inside of, and the stack that they are on."""
+"""Torch function modes: which ones allow a graph break in their block, and the stack of modes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Entering(Doubling):
 
 
 def test_a_plain_mode_is_only_pushed_and_popped():
-    """A class with an ``__enter__`` of its own is none, nor is one that is no mode."""
+    """A class with its own ``__enter__`` is not a plain mode, and neither is a class that is not a mode."""
     assert function_modes.is_plain_mode(Doubling)
     assert not function_modes.is_plain_mode(Entering)
     assert not function_modes.is_plain_mode(torch.Tensor)
 
 
 def test_the_mode_that_was_pushed_last_is_popped_first():
-    """A mode from outside, or an empty stack, is not left: the frame that entered it does that."""
+    """A mode from outside cannot be popped: the frame that entered it does that."""
     outer, inner = ConstantVariable(1), ConstantVariable(2)
     tracer = types.SimpleNamespace(overrides=types.SimpleNamespace(modes=[outer], around=[outer]))
     function_modes.push(tracer, inner)
@@ -46,7 +46,7 @@ def test_the_mode_that_was_pushed_last_is_popped_first():
 
 
 def test_a_break_inside_of_a_mode_enters_it_again():
-    """Functions of torch ask the mode before and after a break in its block, and none after the block."""
+    """Torch functions call the mode before and after a break in its block, and not after the block."""
 
     def function(x):
         with Doubling():

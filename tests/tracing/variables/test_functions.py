@@ -1,4 +1,4 @@
-"""Functions of the traced program and of Python: what is called, and what they have."""
+"""Functions of the traced program and of Python: their calls and their attributes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.answers import check
 
 
 def test_functions_have_their_attributes():
-    """Names, defaults, documentation and what the program stores on them, of functions that it defines."""
+    """Functions that the program defines have names, defaults, docstrings and stored attributes."""
     check(
         "def f(a, b=2, *, c=3): 'Doc.'\nreturn f.__name__, f.__defaults__, f.__kwdefaults__, f.__doc__",
         "def f(): pass\nf.tag = 3\nreturn f.tag, hasattr(f, 'other')",
@@ -20,7 +20,7 @@ def test_functions_have_their_attributes():
 
 
 def test_cells_are_those_of_python():
-    """What a closure reads is what the enclosing function has stored last; ``nonlocal`` stores there."""
+    """A closure reads the latest value of a cell, and ``nonlocal`` writes to the cell."""
     check(
         "n = 1\ndef f(): return n\nn = 2\nreturn f()",
         "n = 1\ndef f():\n  nonlocal n\n  n += 1\n  return n\nreturn f(), f(), n",
@@ -43,7 +43,7 @@ class Owner:
 
 
 def test_methods_are_bound():
-    """By an instance, a class, or not at all; a bound method has its owner and its function."""
+    """A method is bound to an instance or a class, or is static; a bound method has its owner and its function."""
     check(
         "o.method(1)[0] is o", "o.of_class(1)", "O.of_class(2)", "O.static(3)", "o.method.__self__ is o",
         "o.method.__func__ is O.method", "O.method(o, 4)[1]", "o.method == o.method",
@@ -52,7 +52,7 @@ def test_methods_are_bound():
 
 
 def test_documentation_is_the_first_constant():
-    """Of a function with a docstring; a function without one has none, whatever constants it has."""
+    """A function with a docstring has it; one without has None, whatever constants it has."""
 
     def with_text():
         """Text."""

@@ -1,4 +1,4 @@
-"""Getters of ``operator`` are objects of their classes, whether the program makes them or gets them."""
+"""Getters of ``operator`` are objects of their classes, whether the program creates or receives them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTSIDE = {name: make() for name, make in GETTERS.items()}
 @pytest.mark.parametrize("name", GETTERS)
 @pytest.mark.parametrize("is_outside", [True, False])
 def test_a_getter_has_the_attributes_of_its_class(name, is_outside):
-    """It was a function of Python, with a name and code, and was returned as such."""
+    """A getter has the attributes and the class of eager mode, also when it is returned."""
     known, make = OUTSIDE[name], GETTERS[name]
 
     def program(x):

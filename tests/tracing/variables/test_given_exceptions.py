@@ -1,4 +1,4 @@
-"""Exceptions that a frame was given: raised and caught inside of it they have the links that eager mode gives them."""
+"""Exceptions from outside a frame, raised and caught in it: their links are eager mode's."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def text(value, names):
 
 
 def observed(function):
-    """What three calls return or raise, and the links of the exceptions after each of them."""
+    """The results or errors of three calls, and the links of the exceptions after each call."""
     found = []
     for _ in range(3):
         names = {"first": Problem("first"), "second": KeyError("second"), "third": ValueError("third")}
@@ -153,5 +153,5 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_links_of_exceptions_from_outside(program):
-    """``raise ... from``, and what was being handled: the objects have them in the frame and after the call."""
+    """``raise ... from`` and the handled exception set the links of the objects, during and after the call."""
     assert observed(nbcompile.compile(program, backend="eager")) == observed(program)

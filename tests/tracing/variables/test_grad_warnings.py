@@ -1,4 +1,4 @@
-"""The gradient of a tensor with a history is read as eager mode reads it: with a warning, at each call.
+"""A read of the gradient of a non-leaf tensor warns at each call, as in eager mode.
 
     y = x * w; y.grad    UserWarning: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed...
 
@@ -102,7 +102,7 @@ def test_warnings_of_each_call(program, rule):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_one_graph_that_is_asked_for():
-    """It does not break."""
+    """The read does not break the graph."""
     compiled = nbcompile.compile(of_an_operator, backend="eager", fullgraph=True)
     assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
 
@@ -123,7 +123,7 @@ for _ in range(3):
 
 
 def test_a_store_warns_too(tmp_path):
-    """What another process loads warns at each call."""
+    """Code that another process loads warns at each call, too."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         assert python(IN_ANOTHER_PROCESS, **where).split("\n")[:3] == ["1"] * 3

@@ -1,4 +1,4 @@
-"""Which values from outside are one object: ``is``, and what asks it before ``==``."""
+"""Identity of values from outside: ``is``, and operations that compare identity before equality."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("turn", [1, -1])
 @pytest.mark.parametrize(("function", "first", "second"), PROGRAMS)
 def test_values_that_are_equal_and_two_objects(function, first, second, turn):
-    """A call whose values are two objects, after one whose values are one, and before."""
+    """Calls with two distinct objects, after and before calls with identical ones."""
     one = first[0]
     calls = [(one, one) if first[0] == first[1] and function is is_same else first, second, first][::turn]
     compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
@@ -62,7 +62,7 @@ def test_values_that_are_equal_and_two_objects(function, first, second, turn):
 
 
 def test_a_new_nan_at_each_call_is_no_new_program():
-    """One NaN that nothing is compared with needs no guard on its identity."""
+    """A NaN that is not compared needs no guard on its identity."""
     counts = Graphs()
 
     compiled = nbcompile.compile(lambda x, a, b: torch.where(x > 0, a, b), backend=counts)

@@ -1,4 +1,4 @@
-"""Changes of a whole ``__dict__``: which attributes go depends on those that are there."""
+"""Changes of a whole ``__dict__``, whose effect depends on the existing attributes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pops_the_last(x: torch.Tensor, o: Holder) -> torch.Tensor:
 
 @pytest.mark.parametrize("change", [clears, pops_the_last])
 def test_other_attributes_in_later_calls(change: Any) -> None:
-    """An object with more attributes, with fewer, or with others, loses its own ones in a later call, too."""
+    """An object with more, fewer or other attributes loses its own attributes in a later call."""
     compiled = nbcompile.compile(change, backend="eager")
     for named in ({"a": 2.0}, {"a": 2.0, "b": 3.0}, {"b": 4.0, "a": 2.0}, {"a": 2.0, "b": 3.0, "c": 5.0}, {"a": 2.0}):
         expected, actual = Holder(**named), Holder(**named)

@@ -1,4 +1,4 @@
-"""Iterators that outlive the graph, or a break in it, are of their own class, with the items that are left."""
+"""Iterators that are used after the graph or after a break have their class and their remaining items."""
 
 import collections
 import itertools
@@ -80,8 +80,8 @@ ASKED = MADE | {
 
 @pytest.mark.parametrize("name", ASKED)
 def test_what_an_iterator_has_no_attribute_for(name):
-    """The class answers: an iterator has no attributes of its own, and its class's metaclass is not asked."""
-    nbcompile.reset()  # all are one code
+    """Missing attributes are looked up in the class of the iterator, not in its metaclass."""
+    nbcompile.reset()  # all programs share one code object
     make = ASKED[name]
 
     def f(x):
@@ -98,7 +98,7 @@ def test_what_an_iterator_has_no_attribute_for(name):
 
 @pytest.mark.parametrize("make", [lambda xs: xs, iter, lambda xs: map(tuple, xs), lambda xs: (each for each in xs)])
 def test_an_iterator_of_pairs_fills_an_ordered_dict(make):
-    """It has neither ``keys`` nor ``items``: its pairs are stored, in one graph."""
+    """The iterator has neither ``keys`` nor ``items``, so its pairs are stored, in one graph."""
 
     nbcompile.reset()
 
@@ -112,7 +112,7 @@ def test_an_iterator_of_pairs_fills_an_ordered_dict(make):
 
 
 def program(make, breaks, taken):
-    """A function that returns an iterator, after some of its items."""
+    """A function that returns an iterator after it has taken some items."""
 
     def f(x):
         iterator = make()
@@ -128,9 +128,9 @@ def program(make, breaks, taken):
 
 @pytest.mark.parametrize("name", MADE)
 def test_an_iterator_keeps_its_class(name):
-    """Returned, with and without a break before, at its start, after an item, and at its end."""
+    """A returned iterator has its class and its items, with and without a break, at any position."""
     for breaks, taken in itertools.product((False, True), (0, 1, 30)):
-        nbcompile.reset()  # all are one code
+        nbcompile.reset()  # all programs share one code object
         f = program(MADE[name], breaks, taken)
         _, expected = f(torch.ones(2))
         _, found = nbcompile.compile(f, backend="eager")(torch.ones(2))
@@ -143,7 +143,7 @@ def test_an_iterator_keeps_its_class(name):
              lambda xs: itertools.combinations_with_replacement(xs, 1)]
 )  # fmt: skip
 def test_items_are_read_when_the_iterator_is_made(make):
-    """A list that grows before the first item is asked for changes nothing."""
+    """Items that are appended to the list after the creation of the iterator have no effect."""
 
     def f(x):
         xs = [1, 2]
@@ -157,7 +157,7 @@ def test_items_are_read_when_the_iterator_is_made(make):
 @pytest.mark.parametrize("made", [dict, OrderedDict, collections.defaultdict])
 @pytest.mark.parametrize("step", [iter, reversed])
 def test_a_dict_that_changes_meanwhile(made, step):
-    """The iterator refuses to go on, in the words of its class; views of it too."""
+    """The iterator raises the RuntimeError of its class, also for views of the dict."""
 
     def f(x, which):
         d = made(int) if made is collections.defaultdict else made()
@@ -177,7 +177,7 @@ def test_a_dict_that_changes_meanwhile(made, step):
 
 
 def test_a_key_is_moved_while_an_ordered_dict_is_iterated_over():
-    """Its size is the same, and its iterator refuses to go on nevertheless."""
+    """The iterator raises a RuntimeError, although the size of the dict is the same."""
 
     def f(x):
         d = OrderedDict({1: 2, 3: 4, 5: 6})
@@ -193,7 +193,7 @@ def test_a_key_is_moved_while_an_ordered_dict_is_iterated_over():
 
 
 def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
-    """Nobody can ask for its class: the rest is one more graph, and no further break."""
+    """The class of such an iterator cannot be read, so the rest is one more graph without further breaks."""
 
     def f(xs, x):
         iterator = iter(xs)
@@ -208,7 +208,7 @@ def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
 
 
 def test_groups_and_ends_are_told_by_identity_first():
-    """NaN is no equal of itself, and ends a group and an iteration nevertheless."""
+    """NaN does not equal itself, but its identity decides in ``groupby`` and for the sentinel of ``iter``."""
 
     def f(x, number):
         groups = [(key, len(list(group))) for key, group in itertools.groupby([1, 1, number, number])]
@@ -223,7 +223,7 @@ def test_groups_and_ends_are_told_by_identity_first():
 
 
 def test_what_is_compared_first():
-    """The sentinel and the key of the group are asked, with the other as their argument."""
+    """The sentinel and the key of the group are the left operands of the comparisons."""
 
     class Asked:
         def __init__(self, name):
@@ -252,7 +252,7 @@ def test_what_is_compared_first():
 
 
 def answers(iterator, count=2):
-    """What the next calls of ``next`` give or raise."""
+    """The items of the next calls of ``next``, or their errors."""
     found = []
     for _ in range(count):
         try:
@@ -343,7 +343,7 @@ def after_a_refusal(x):
           at_their_ends, after_a_refusal]
 )  # fmt: skip
 def test_what_changes_while_it_is_iterated_over(f):
-    """Values are read when they are asked for; an iterator refuses to go on as often as Python's does."""
+    """Values are read when they are requested; an iterator raises errors as often as Python's."""
     compiled = nbcompile.compile(f, backend="eager")
     assert str(compiled(torch.ones(2))) == str(f(torch.ones(2)))
 
@@ -374,7 +374,7 @@ AFTER_AN_ERROR = {
 @pytest.mark.parametrize("name", AFTER_AN_ERROR)
 @pytest.mark.parametrize("is_returned", [False, True])
 def test_an_iterator_goes_on_after_an_error(name, is_returned):
-    """One of C takes its next item; a generator is at its end."""
+    """An iterator of C takes its next item; a generator is exhausted."""
     make = AFTER_AN_ERROR[name]
 
     def f(x):
@@ -392,7 +392,7 @@ def test_an_iterator_goes_on_after_an_error(name, is_returned):
 
 
 def test_a_function_that_stops_the_iterator_of_c_that_calls_it():
-    """Its StopIteration is the iterator's end."""
+    """The function's StopIteration ends the iterator."""
 
     def f(x):
         iterator = map(stop, [1, 2])
@@ -405,21 +405,21 @@ def test_a_function_that_stops_the_iterator_of_c_that_calls_it():
 
 
 class NoIterator:
-    """Its ``__iter__`` returns what is no iterator."""
+    """A class whose ``__iter__`` returns an int."""
 
     def __iter__(self):
         return 3
 
 
 class ItselfNoIterator:
-    """As above, an object."""
+    """A class whose ``__iter__`` returns an object that is not an iterator."""
 
     def __iter__(self):
         return self
 
 
 class Refusing:
-    """It says that it cannot be iterated over, though it has items."""
+    """A class with items that cannot be iterated over, because ``__iter__`` is None."""
 
     __iter__ = None
 
@@ -428,7 +428,7 @@ class Refusing:
 
 
 class NextAlone:
-    """An iterator without ``__iter__``, given by an object below."""
+    """An iterator without ``__iter__``."""
 
     def __init__(self):
         self.left = 2
@@ -441,14 +441,14 @@ class NextAlone:
 
 
 class GivesNextAlone:
-    """Its iterator has no ``__iter__``."""
+    """A class whose iterator has no ``__iter__``."""
 
     def __iter__(self):
         return NextAlone()
 
 
 def test_iterables_that_are_ill_formed_are_refused_at_once():
-    """``Refusing`` was iterated over without an end; ``enumerate``, ``zip`` and ``map`` refuse when they are made."""
+    """``enumerate``, ``zip`` and ``map`` raise the error at their creation."""
     uses = (
         "type(iter(C()))", "type(enumerate(C()))", "list(enumerate(C()))", "type(zip('a', C()))", "type(map(str, C()))",
         "type(filter(None, C()))", "list(C())", "[*C()]", "1 in C()", "sum(C())", "set(C())", "(lambda *a: a)(*C())",

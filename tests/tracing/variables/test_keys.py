@@ -1,4 +1,4 @@
-"""Keys and members whose class has a ``__hash__`` of its own."""
+"""Keys and members whose class defines ``__hash__``."""
 
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.keys import TracedKey
@@ -6,7 +6,7 @@ from tests.support.answers import check
 
 
 class Hashing:
-    """As much of a tracer as a key asks."""
+    """The part of a tracer that a key uses."""
 
     def __init__(self, number):
         self.number, self.asked = number, []
@@ -21,7 +21,7 @@ class Hashing:
 
 
 def test_the_hash_is_asked_for_once():
-    """A dict asks a key several times; the traced method runs once, and its number is reduced as Python does it."""
+    """A dict reads the hash several times; the traced method runs once, and its result is reduced as in Python."""
     tracer = Hashing(2**61 + 5)
     key = TracedKey(tracer, ConstantVariable(1))
     assert hash(key) == hash(key) == hash(2**61 + 5)
@@ -29,7 +29,7 @@ def test_the_hash_is_asked_for_once():
 
 
 def test_two_keys_are_equal_as_the_traced_method_says():
-    """A key is equal to itself without a question, and never to the key of another kind of tracker."""
+    """A key equals itself without a call of ``__eq__``, and never a key of another kind of tracker."""
     tracer = Hashing(1)
     first, second, other = (TracedKey(tracer, ConstantVariable(value)) for value in (1, 1, 2))
     assert first == TracedKey(tracer, first.tracker)
@@ -51,7 +51,7 @@ class Point:
 
 
 def test_such_objects_are_found():
-    """By an equal object, beside others of the same hash; a missing one is missing, and numbers are no points."""
+    """A key is found by an equal object, also among others with the same hash."""
     check(
         "{Point(1): 'a', Point(4): 'b'}[Point(4)]",
         "len({Point(1), Point(4), Point(1)})",

@@ -12,14 +12,14 @@ import nbcompile
 
 
 class Shown:
-    """An object with a text of its own."""
+    """An object with its own ``__str__``."""
 
     def __str__(self) -> str:
         return "shown"
 
 
 class Number(int):
-    """A number with a text of its own."""
+    """A number with its own ``__str__``."""
 
     def __str__(self) -> str:
         return "number"
@@ -33,14 +33,14 @@ class Numbers(NamedTuple):
 
 
 class Pair(Numbers):
-    """A named tuple that is made of one number."""
+    """A named tuple whose constructor takes one number."""
 
     def __new__(cls, number: int) -> Any:
         return super().__new__(cls, number, number)
 
 
 class Told(Numbers):
-    """A named tuple with a text of its own, which counts how often it is asked."""
+    """A named tuple with its own ``__repr__``, which counts its calls."""
 
     asked = 0
 
@@ -75,7 +75,7 @@ TEXTS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_of_values(name: str):
-    """``%`` gives eager mode's text or TypeError, whatever the program does with the error."""
+    """``%`` gives eager mode's text or TypeError."""
 
     def function(x: torch.Tensor) -> Any:
         try:
@@ -83,26 +83,26 @@ def test_a_text_of_values(name: str):
         except TypeError as error:
             return x - 1, str(error)
 
-    nbcompile.reset()  # each text is compiled: beyond the limit of recompiles the function would run in eager mode
+    nbcompile.reset()  # each text is compiled: above the recompile limit, the function would run in eager mode
     ours, eager = (run(torch.ones(2, 3)) for run in (nbcompile.compile(function), function))
     assert torch.equal(ours[0], eager[0])
     assert ours[1] == eager[1]
 
 
 def test_a_text_of_a_list_is_one_graph():
-    """Where all values are known, nothing breaks the graph."""
+    """Known values do not break the graph."""
     x = torch.ones(2)
     assert nbcompile.compile(lambda x: (x + 1, "%s" % [1, [2]]), fullgraph=True)(x)[1] == "[1, [2]]"
 
 
 def test_a_named_tuple_that_is_made_of_something_else():
-    """Its ``__new__`` does not run again for the text."""
+    """``__new__`` of the class does not run again for the text."""
     x = torch.ones(2)
     assert nbcompile.compile(lambda x: (x + 1, "%s" % (PAIR,)), fullgraph=True)(x)[1] == "Pair(a=1, b=1)"
 
 
 def test_a_text_of_a_named_tuple_is_made_in_each_call():
-    """Its own method runs as often as in eager mode."""
+    """``__repr__`` of the class runs as often as in eager mode."""
     told = Told(1, 2)
     compiled = nbcompile.compile(lambda x: (x + 1, "%s" % (told,), str([told])))
     for calls in range(1, 4):

@@ -1,4 +1,4 @@
-"""Sets of many constants have one guard on what is in them, and one on their order where that is asked."""
+"""Sets of many constants have one guard on their members, and one on their order if the program reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.guarding.encodings import table
 
 
 class Unequal(int):
-    """It hashes as its number, and nobody may compare it."""
+    """A number whose ``__eq__`` raises an error."""
 
     __hash__ = int.__hash__
 
@@ -45,7 +45,7 @@ SETS = [
 @pytest.mark.parametrize("function", [members, ordered, changed])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_one_set_after_another(function, turn):
-    """Of other members, of equal ones of other types, of another class, in another order."""
+    """Sets with other members, other types of equal members, another class or order give eager mode's results."""
     sets = [make for make in SETS if function is not changed or isinstance(make(), set)][::turn]
     compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
     with nbcompile.config.patch(recompile_limit=len(SETS)):
@@ -54,7 +54,7 @@ def test_one_set_after_another(function, turn):
 
 
 def test_one_guard_does_not_compare_a_users_members():
-    """Their types are asked first."""
+    """The guard compares the types of the members first."""
     guard = Guard(LocalSource("s"), GuardKind.SET_MEMBERS, frozenset(range(20)))
     holds = table.leaf(guard, "s", set(range(20))).holds
     assert holds(set(range(20)))
@@ -63,7 +63,7 @@ def test_one_guard_does_not_compare_a_users_members():
 
 @pytest.mark.parametrize(("function", "kind"), [(members, GuardKind.SET_MEMBERS), (ordered, GuardKind.SET_ORDER)])
 def test_there_is_one_guard(function, kind):
-    """However many members there are."""
+    """The number of guards does not depend on the number of members."""
     nbcompile.reset()
     nbcompile.compile(function, backend="eager")(torch.ones(1), set(range(1000)))
     (entry,) = [entry for code in cache.known_codes() for entry in cache.entries(code)]

@@ -1,4 +1,4 @@
-"""Modules whose parameters wait for the first input."""
+"""Modules whose parameters are created at the first input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MADE = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_first_call_makes_the_parameters(name):
-    """With the sizes, and from the random numbers, of eager mode; the module is then a plain one."""
+    """The parameters have eager mode's sizes and random values, and the module is an ordinary one afterwards."""
     make, size = MADE[name]
     x = torch.randn(size)
     torch.manual_seed(0)
@@ -33,5 +33,5 @@ def test_the_first_call_makes_the_parameters(name):
 
 
 def test_what_is_waiting():
-    """Only a lazy module that has not seen an input."""
+    """Only a lazy module before its first input is unshaped."""
     assert is_unshaped(nn.LazyLinear(3)) and not is_unshaped(nn.Linear(2, 3)) and not is_unshaped(3)

@@ -1,4 +1,4 @@
-"""Attribute look-up on real classes."""
+"""Attribute lookup on real classes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Derived(Base):
 
 
 def test_an_entry_is_unbound_and_of_the_first_class_that_has_it():
-    """A property is the property, not its value; a name that no class has is MISSING."""
+    """The lookup returns a property itself, not its value; a missing name gives MISSING."""
     assert isinstance(lookup.class_lookup(Derived, "own"), property)
     assert lookup.class_lookup(Derived, "rate") == 1
     assert lookup.class_lookup(Derived, "none") is lookup.MISSING
 
 
 def test_the_dict_of_an_object_is_read_past_the_users_code():
-    """``__getattribute__`` in Python does not run; an object without a dict has none."""
+    """A ``__getattribute__`` in Python does not run; an object without a ``__dict__`` has an empty one."""
     derived = Derived()
     object.__setattr__(derived, "x", 3)
     assert lookup.instance_dict(derived) == {"x": 3}
@@ -41,16 +41,16 @@ def test_the_dict_of_an_object_is_read_past_the_users_code():
     (lookup.class_lookup(Derived, "own"), True), (lookup.class_lookup(Base, "slot"), True), (len, False), (3, False),
 ])  # fmt: skip
 def test_properties_and_slots_come_before_the_instances_own(found, expected):
-    """They are data descriptors; a function and a value are none."""
+    """Properties and slots are data descriptors; a function and a value are not."""
     assert lookup.is_data_descriptor(found) is expected
 
 
 def test_a_class_of_python_needs_no_address():
-    """It is taken as unchanging; the attributes of a user's class can be guarded."""
+    """A built-in class is assumed not to change; the attributes of a user's class can be guarded."""
     assert lookup.address_of(int) is lookup.address_of(collections.OrderedDict) is None
     assert lookup.address_of(Base) is not None
 
 
 def test_a_thread_local_object_has_its_attributes_elsewhere():
-    """Its dict belongs to the thread, so it is not read past its class."""
+    """The ``__dict__`` of such an object belongs to the thread, so it is read through its class."""
     assert lookup.keeps_dict_elsewhere(threading.local) and not lookup.keeps_dict_elsewhere(Base)

@@ -1,4 +1,4 @@
-"""Read-only windows on dicts, and the dicts of classes."""
+"""Read-only proxies of dicts, and the dicts of classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def window_on(values):
 
 
 def test_a_window_reads_as_its_dict():
-    """And stores nothing."""
+    """A proxy gives the answers of its dict, and refuses stores."""
     proxy = types.MappingProxyType({"a": 1, "b": 2})
     check(
         "proxy['a'], proxy.get('z'), proxy.get('z', 3), len(proxy), 'a' in proxy, bool(proxy)", "proxy['z']", "list(proxy)",
@@ -39,7 +39,7 @@ def test_a_window_reads_as_its_dict():
 
 
 def test_a_window_shows_what_was_changed_behind_it():
-    """A dict that the program made, and one from outside that is reached under two names."""
+    """A proxy shows changes of its dict, of one that the program created and of one from outside."""
     check("p = {'a': 1}\nq = types.MappingProxyType(p)\np['b'] = 2\nreturn len(q), q['b'], 'b' in q", types=types)
     for change in ("given['c'] = 5", "given.clear()", "given.update(a=7, d=8)", "del given['a']"):
         check(
@@ -50,7 +50,7 @@ def test_a_window_shows_what_was_changed_behind_it():
 
 
 def test_the_dict_of_a_class():
-    """Entries as they are kept: a static method is callable, a class method is not."""
+    """The entries are unbound: a static method is callable, a class method is not."""
     check(
         "Thing.__dict__['rate'], 'named' in Thing.__dict__, Thing.__dict__.get('zz'), Thing.__dict__.get('zz', 3)",
         "Thing.__dict__['zz']", "Thing.__dict__['twice'](3)", "Thing.__dict__['named']()", "Thing.__dict__['named'].__func__(Thing)",
@@ -63,7 +63,7 @@ CHANGES = ("given['a'] = 5", "given['b'] = 5", "given.clear(); given['a'] = 2", 
 
 
 def calls_of(given, kind):
-    """Calls whose proxies look at the dict that the function changes, at one like it, at another, and again."""
+    """Calls in which the proxy shows the mutated dict, an equal one, another one, and the mutated one again."""
     first, second = kind(a=1), kind(a=1)
     return [
         (given(first), types.MappingProxyType(first)),
@@ -77,7 +77,7 @@ def calls_of(given, kind):
 @pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_which_dict_a_window_shows_is_guarded(change, kind, turn):
-    """The dict that the function changes, or another one, in either order of calls; as argument, global and attribute."""
+    """A guard checks whether the proxy belongs to the mutated dict, for arguments and for attributes."""
     for given, proxy in (("given", "proxy"), ("held.given", "held.proxy")):
         scope = {}
         text = f"def f(given, proxy, x):\n    held = given\n    proxy, given = {proxy}, {given}\n"
@@ -95,7 +95,7 @@ def test_which_dict_a_window_shows_is_guarded(change, kind, turn):
 
 
 def test_a_dict_that_is_changed_through_its_window_only():
-    """The residual program finds a dict that has no other name."""
+    """The residual program reaches a dict that has no other name."""
 
     def f(x, proxy):
         for value in proxy.values():

@@ -1,4 +1,4 @@
-"""Dicts and their views: what they answer, and what they refuse, is eager mode's."""
+"""Dicts and their views: their results and their errors are eager mode's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def popped(x, d):
 
 
 def test_an_empty_dict_that_is_asked_for_an_item_is_guarded():
-    """A later call with a dict that is not empty takes the item, and the dict has one less."""
+    """A later call with a nonempty dict removes an item from it."""
     compiled = nbcompile.compile(popped, backend="eager")
     x = torch.ones(2)
     for cls in (dict, collections.OrderedDict):
@@ -71,7 +71,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_answers_and_errors(name):
-    """Values, and exceptions by class and message."""
+    """Values, and classes and texts of exceptions, are eager mode's."""
     require_same_answer(PROGRAMS[name])
 
 
@@ -88,7 +88,7 @@ ITEMS = {
 
 @pytest.mark.parametrize("name", ITEMS)
 def test_items_of_dicts_are_compared_by_value(name):
-    """Not by their hash: a tensor equals a number, and a list has no hash."""
+    """Items are compared by value, not by hash: a tensor equals a number, and a list has no hash."""
 
     def function(x):
         return x + 1, ITEMS[name](x)
@@ -148,7 +148,7 @@ READS = {
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("name", READS)
 def test_the_entries_of_a_subclass_are_read_without_its_methods(name, maker):
-    """`get`, `values` and the class's own `__getitem__`, which was traced, read the built-in entries, not it again."""
+    """`get`, `values` and the class's traced `__getitem__` read the built-in entries directly."""
     compiled = nbcompile.compile(lambda d, x: READS[name](d, x), backend="eager")
     for number in (1, 2, 5):  # as a constant, then as a symbol
         given, expected = MAKERS[maker](number), MAKERS[maker](number)
@@ -162,7 +162,7 @@ def test_the_entries_of_a_subclass_are_read_without_its_methods(name, maker):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("cls", [_DoubledItems, _DoubledParts])
 def test_the_items_of_a_subclass_are_read_without_its_methods(cls):
-    """Walking a list or tuple does not call `__getitem__`; an index calls it once."""
+    """An iteration over a list or tuple does not call `__getitem__`; an index calls it once."""
     compiled = nbcompile.compile(lambda items, x: (list(items)[1] + x, items[1] + x, items[0]), backend="eager")
     for number in (1, 2, 5):
         items, x = cls([number, torch.full((2,), 3.0)]), torch.ones(2)
@@ -179,7 +179,7 @@ class _Reversed(dict):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_the_keys_of_a_subclass_are_guarded_in_the_order_of_the_dict():
-    """A dict from outside whose class walks it in another order is one graph, and another order is noticed."""
+    """A dict whose class iterates in another order is one graph, and another order causes a recompile."""
 
     def f(x, d):
         for key in d:
@@ -203,7 +203,7 @@ def _moved():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_the_order_of_an_ordered_dict_is_guarded():
-    """A key that was moved before a call is seen: ``dict.keys`` of the same dict is in the old order."""
+    """A key that was moved before the call causes a recompile, although ``dict.keys`` has the old order."""
 
     def f(x, d):
         for value in d.values():
@@ -227,7 +227,7 @@ def _keys_after_a_move(x: torch.Tensor, d: Any) -> Any:
 @pytest.mark.parametrize("cls", [collections.OrderedDict, type("Sub", (collections.OrderedDict,), {})])
 @pytest.mark.parametrize("is_new", [True, False])
 def test_methods_of_dict_do_not_see_that_a_key_was_moved(cls: Any, is_new: bool) -> None:
-    """``dict.keys(d)`` has the order of the insertions, and an OrderedDict that is returned has it, too."""
+    """``dict.keys(d)`` has the order of the insertions, also for an OrderedDict that is returned."""
 
     def function(x: torch.Tensor, d: Any) -> Any:
         mapping = cls(a=1, b=2) if is_new else d
@@ -242,7 +242,7 @@ def test_methods_of_dict_do_not_see_that_a_key_was_moved(cls: Any, is_new: bool)
 
 
 class Counted:
-    """A key that counts how often it is asked for its hash."""
+    """A key that counts the calls of its ``__hash__``."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -264,7 +264,7 @@ class Counted:
     "d.__setitem__(k, 1)", "k in d", "set(d.keys())",
 ])  # fmt: skip
 def test_a_hash_is_asked_for_as_often_as_in_python(made: str) -> None:
-    """A dict and a set keep the hashes of their keys, and take those of another one."""
+    """A dict and a set store the hashes of their keys, and reuse those of another container."""
     scope = {"Counted": Counted, "OrderedDict": collections.OrderedDict, "defaultdict": collections.defaultdict}
     source = f"def f(x):\n    k = Counted(1)\n    d = {{k: 1}}\n    {made}\n    return x + k.asked\n"
     exec(source, scope)

@@ -1,4 +1,4 @@
-"""Keys that are equal are one key: the first of them stays, and the last value."""
+"""Equal keys are one key: the first key and the last value are stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.answers import check
 
 
 def test_the_first_of_equal_keys_stays():
-    """In a display, an update, a comprehension and a set."""
+    """The first key is stored in a display, an update, a comprehension and a set."""
     check(
         "{1: 'a', True: 'b', 1.0: 'c'}", "d = {1: 'a'}\nd[True] = 'b'\nreturn d", "dict([(1, 2), (1.0, 3)])",
         "{key: 1 for key in (0, False, -0.0)}", "{1: 'a'} | {True: 'b'}", "{1, True, 1.0}", "dict.fromkeys([True, 1])",
@@ -21,7 +21,7 @@ def test_the_first_of_equal_keys_stays():
 
 
 def test_class_of_the_program_is_not_called_to_go_over_its_keys() -> None:
-    """A dict of a class that asks for arguments has keys, items and iterators as any dict has."""
+    """A dict whose class requires arguments has keys, items and iterators, as any dict."""
     made = []
 
     class Asking(dict):  # type: ignore[type-arg]

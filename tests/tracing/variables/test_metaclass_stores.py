@@ -1,4 +1,4 @@
-"""``cls.name = value`` and ``del cls.name`` ask the metaclass, as in eager mode; the compiled call does so once."""
+"""``cls.name = value`` and ``del cls.name`` call the metaclass once, as in eager mode."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ X = torch.ones(2)
 
 
 class Colour(enum.Enum):
-    """Members cannot be changed, other names can."""
+    """An enumeration, whose members cannot be changed."""
 
     RED = 1
 
 
 class Noting(type):
-    """A metaclass that notes what is stored, and doubles numbers."""
+    """A metaclass that records stores, and doubles numbers."""
 
     log: list[tuple[str, str]] = []  # noqa: RUF012  # shared by all classes
 
@@ -41,17 +41,17 @@ class Noting(type):
 
 
 class Noted(metaclass=Noting):
-    """A class whose attributes are noted."""
+    """A class whose metaclass records stores."""
 
     rate = 1
 
 
 class Plain:
-    """A class of ``type``."""
+    """A class whose metaclass is ``type``."""
 
 
 def tried(act, *arguments):
-    """The result of an act, or its error."""
+    """The result of a function, or its error."""
     try:
         return act(*arguments)
     except (AttributeError, TypeError) as error:
@@ -59,7 +59,7 @@ def tried(act, *arguments):
 
 
 def members(x):
-    """Members of an enumeration, and a name beside them."""
+    """Stores to members of an enumeration, and to another name."""
     first = [tried(setattr, Colour, "RED", 5), tried(delattr, Colour, "RED"), tried(delattr, Colour, "missing")]
     Colour.beside = 5
     seen = Colour.beside
@@ -68,7 +68,7 @@ def members(x):
 
 
 def noted(x):
-    """Names that a metaclass in Python is asked for, and one of its properties."""
+    """Stores that call a metaclass in Python and one of its properties."""
     Noted.rate = 5
     Noted.more = 7
     Noted.size = 4
@@ -78,7 +78,7 @@ def noted(x):
 
 
 def of_type(x):
-    """Names that ``type`` itself refuses, or takes in its own way."""
+    """Stores that ``type`` refuses or treats specially."""
     refused = [tried(setattr, int, "b", 5), tried(delattr, int, "real"), tried(setattr, Plain, "__name__", 3)]
     refused += [tried(setattr, Plain, "__bases__", ()), tried(setattr, Plain, "__mro__", ())]
     Plain.__doc__ = "Another text."
@@ -90,7 +90,7 @@ def of_type(x):
 @pytest.mark.parametrize("program", [members, noted, of_type])
 @pytest.mark.parametrize("again", [False, True])
 def test_the_metaclass_decides(program, again, monkeypatch):
-    """Results, what is left in the class, and what the metaclass was asked, at the first call and at a later one."""
+    """Results, the class afterwards and the recorded stores are eager mode's, at the first and at a later call."""
     for name in ("__doc__", "__module__"):
         monkeypatch.setattr(Plain, name, getattr(Plain, name))
 
@@ -110,7 +110,7 @@ def test_the_metaclass_decides(program, again, monkeypatch):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_metaclass_is_traced_whole():
-    """In one graph, for an enumeration and for a metaclass of the program's."""
+    """Stores are traced in one graph, for an enumeration and for a user's metaclass."""
 
     def program(x):
         Noted.rate = 5
@@ -157,7 +157,7 @@ def name_of_none(cls):
 @pytest.mark.parametrize("base", [object, Base])
 @pytest.mark.parametrize("program", [deleted_by_type, deleted_and_asked, named_by_a_number, name_of_none])
 def test_a_name_that_is_deleted_is_nowhere(program, base):
-    """What the class had before the call is not found any more; a base's is. Other names than texts are refused."""
+    """The attribute of the class is missing after the deletion, and that of a base is found; names must be strings."""
 
     def answer(call):
         cls = type("Fresh", (base,), {"k": 1})

@@ -1,4 +1,4 @@
-"""What a wrapper tensor says beside its tensors: compared by its class, or by ``==``; errors of such a comparison."""
+"""Metadata of wrapper tensors: compared by a method of the class or by ``==``, and errors of the comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.graphs import Graphs
 
 
 def wrapper_class(guard=None, metadata=lambda tensor: (tensor.tag,)):
-    """A class that wraps a tensor and has a tag; ``guard`` is its ``__metadata_guard__``."""
+    """A tensor class that wraps a tensor and has a tag; ``guard`` is its ``__metadata_guard__``."""
 
     class Tagged(torch.Tensor):
         @staticmethod
@@ -43,7 +43,7 @@ def wrapper_class(guard=None, metadata=lambda tensor: (tensor.tag,)):
 
 
 def graphs_of(cls, tags):
-    """How many graphs there are after each call with such a tensor."""
+    """The number of graphs after each call with a tensor with such a tag."""
     graphs, counts = Graphs(), []
 
     run = nbcompile.compile(lambda x: x * 2, backend=graphs)
@@ -57,12 +57,12 @@ def graphs_of(cls, tags):
 
 
 def test_metadata_is_compared_by_equality():
-    """Another tag is another graph."""
+    """Another tag causes a recompile."""
     assert graphs_of(wrapper_class(), [1, 1, 2, 1]) == [1, 1, 2, 2]
 
 
 def test_a_class_compares_its_metadata_itself():
-    """Tags of one parity are alike for it."""
+    """The class treats tags of one parity as equal."""
     alike = classmethod(lambda cls, one, other: one[0] % 2 == other[0] % 2)
     cls = wrapper_class(alike)
     cls.__name__ = "OfOneParity"  # results have the tag of the first call
@@ -81,7 +81,7 @@ def test_a_class_compares_its_metadata_itself():
     ids=["three arguments", "one argument", "a method", "a static method", "a number"],
 )
 def test_a_comparison_that_cannot_be_called_is_an_error(guard, text):
-    """With torch's text; a RuntimeError, as torch's class is."""
+    """The error has torch's text, and its class is a RuntimeError, as torch's."""
     run = nbcompile.compile(lambda x: x * 2, backend="eager")
     with pytest.raises(errors.InvalidMetadataGuard, match=text) as met:
         run(wrapper_class(guard)(torch.ones(3), 1))
@@ -89,7 +89,7 @@ def test_a_comparison_that_cannot_be_called_is_an_error(guard, text):
 
 
 class NeverEqual:
-    """Equal to itself alone, so that no copy of it is."""
+    """An object that equals only itself, so that it never equals its copy."""
 
 
 class NotCopied:
@@ -112,7 +112,7 @@ def raising(cls, one, other):
     ids=["never alike", "an exception", "unequal to its copy", "not copied"],
 )
 def test_metadata_that_no_guard_can_hold_for(cls):
-    """Such a tensor is no input of a graph (torch raises), its operators run as in eager mode, and nothing failed."""
+    """Operators on such a tensor, which cannot be an input of a graph, run in eager mode; torch raises an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.InternalErrorWarning)
         run = nbcompile.compile(lambda x: x * 2, backend="eager")

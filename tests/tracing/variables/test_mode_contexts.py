@@ -1,4 +1,4 @@
-"""Context managers of modes: what they found, what they restore, and what is seen of them afterwards."""
+"""Context managers of modes: the mode before, the mode that they restore, and their attributes afterwards."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ PROGRAMS = [
 
 @pytest.fixture
 def overrides() -> Iterator[Callable[[], None]]:
-    """A function that makes tensor subclasses answer again: entered twice, a manager leaves them disabled in torch."""
+    """A function that restores ``__torch_function__``: in torch, a manager that is entered twice leaves it disabled."""
     before = torch._C._get_torch_function_state()
     yield lambda: torch._C._set_torch_function_state(before)
     torch._C._set_torch_function_state(before)
@@ -186,7 +186,7 @@ def overrides() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__.strip("_"))
 def test_modes_are_those_of_eager_mode(program, overrides):
-    """Results, modes inside and after the blocks, and the managers' attributes agree at the first and second call."""
+    """Results, modes during and after the blocks, and attributes of the managers are eager mode's."""
 
     def scenario(compiled):
         function = compiled(program)
@@ -200,7 +200,7 @@ def test_modes_are_those_of_eager_mode(program, overrides):
 
 
 def test_autocast_entered_twice_stays_on():
-    """The outer exit restores what the inner entry found: autocast is on afterwards, as in eager mode."""
+    """The outer exit restores the mode that the inner entry stored, so autocast stays on, as in eager mode."""
 
     def function(x):
         manager = torch.autocast("cpu", dtype=torch.bfloat16)
@@ -218,7 +218,7 @@ def test_autocast_entered_twice_stays_on():
 
 
 def test_a_manager_of_the_user_keeps_what_it_found():
-    """Entered in a compiled function and left outside, it restores the mode of the entry."""
+    """A manager that is entered in a compiled function and exited outside restores the mode before its entry."""
     manager = torch.no_grad()
 
     def enter(x):

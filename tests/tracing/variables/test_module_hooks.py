@@ -1,4 +1,4 @@
-"""A backward hook of a module runs as in eager, with the same gradients.
+"""A backward hook of a module runs as in eager mode, with the same gradients.
 
     net.inner.linear.register_full_backward_hook(h)    the call of that module ends the graph
 
@@ -50,7 +50,7 @@ CALLS = {
 
 
 def record(compiler, register, make):
-    """What calls give before a hook is registered, with it, and after it was removed."""
+    """The results of calls before a hook is registered, with the hook, and after its removal."""
     nbcompile.reset()
     torch.manual_seed(0)
     net, seen = Net(), []
@@ -81,7 +81,7 @@ def record(compiler, register, make):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", REGISTER)
 def test_a_backward_hook_runs(kind, call):
-    """The hook is given eager's gradients, and what it returns is used; a removed one does not run."""
+    """The hook receives eager mode's gradients, and its result is used; a removed hook does not run."""
     expected = record(lambda function: function, REGISTER[kind], CALLS[call])
     found = record(nbcompile.compile, REGISTER[kind], CALLS[call])
     names = [[each for each in _flat(events) if not _is_tensor(each)] for events in (found, expected)]
@@ -98,7 +98,7 @@ def _flat(value):
 
 
 def test_the_break_has_a_name():
-    """The report says which module has the hook."""
+    """The error names modules with backward hooks."""
     net = Net()
     net.inner.linear.register_full_backward_hook(lambda module, before, after: None)
     with pytest.raises(RuntimeError, match="module with backward hooks"):

@@ -1,4 +1,4 @@
-"""A module's globals are one thing: names, attributes of the module, and the entries of its dict."""
+"""The globals of a module: names, attributes of the module, and entries of its dict are the same."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def played(name: str, compiler) -> list[object]:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_thing_under_three_names(name):
-    """What is stored under one is found under the others, and after the call."""
+    """A value that is stored in one way is found in the other ways, also after the call."""
     eager = played(name, lambda function: function)
     assert played(name, lambda function: nbcompile.compile(function, backend="eager")) == eager
 
@@ -83,7 +83,7 @@ def _store_again(x):
 
 
 def test_a_global_that_is_deleted_and_stored_again_comes_last():
-    """In the order of the module's globals."""
+    """The global is the last one of the module afterwards."""
 
     def order():
         return [name for name in globals() if name.startswith("later_")]

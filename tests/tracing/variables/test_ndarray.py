@@ -1,4 +1,4 @@
-"""Arrays of NumPy in the traced program."""
+"""NumPy arrays in the traced program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.oracle import one_graph
 
 
 def test_methods_and_attributes_are_those_of_numpy():
-    """Values, dtypes and sizes of methods, operators and slices, of which each is one graph's."""
+    """Values, dtypes and sizes of methods, operators and slices are NumPy's, in one graph."""
 
     def function(a):
         return (
@@ -29,7 +29,7 @@ def test_methods_and_attributes_are_those_of_numpy():
 
 
 def test_an_array_of_a_tensor_shares_its_memory():
-    """``x.numpy()`` is a view: what is stored in it is in the tensor."""
+    """``x.numpy()`` is an alias of the tensor, which has the values that are stored in the array."""
 
     def function(x):
         a = x.numpy()
@@ -43,7 +43,7 @@ def test_an_array_of_a_tensor_shares_its_memory():
 
 
 def test_a_tensor_that_requires_gradients_has_no_array():
-    """``numpy()`` raises torch's RuntimeError, in torch's words."""
+    """``numpy()`` raises torch's RuntimeError, with torch's text."""
 
     def function(x):
         try:
@@ -59,12 +59,12 @@ def test_a_tensor_that_requires_gradients_has_no_array():
 
 @pytest.mark.parametrize(("name", "expected"), [("clip", {"min": 1, "dtype": 2}), ("sum", {"a_min": 1, "dtype": 2})])
 def test_keywords_have_the_names_of_torch(name, expected):
-    """The limits of ``clip`` are renamed, and no keyword of another function."""
+    """The limits of ``clip`` are renamed; keywords of other functions are not."""
     assert ndarray.renamed(name, {"a_min": 1, "dtype": 2}) == expected
 
 
 def test_arrays_are_found_within_sequences():
-    """An array within a tuple of arguments is one; constants are not."""
+    """An array in a tuple of arguments is found; constants are not arrays."""
     one = ConstantVariable(1)
     assert not ndarray.has_array([one, TupleVariable([one])])
     array = object.__new__(ndarray.NdarrayVariable)

@@ -1,4 +1,4 @@
-"""Modules: parameters, buffers and submodules are found where nn.Module keeps them."""
+"""Modules: parameters, buffers and submodules are read from the dicts of nn.Module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Net(nn.Module):
 
 
 def both(function, *inputs):
-    """The function of two equal modules, eager and compiled in one graph."""
+    """The function of two equal modules, in eager mode and compiled in one graph."""
     torch.manual_seed(0)
     eager = function(Net(), *inputs)
     torch.manual_seed(0)
@@ -47,13 +47,13 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_a_program_asks_of_a_module(name):
-    """As in eager mode, in one graph."""
+    """The answers are eager mode's, in one graph."""
     eager, compiled, _ = both(PROGRAMS[name], torch.randn(3, 2))
     assert described(compiled) == described(eager)
 
 
 def test_a_buffer_that_is_replaced_is_still_a_buffer():
-    """It is stored in the module's own dict, and read back from there; a plain attribute is not."""
+    """A buffer is stored in the module's dict of buffers, and a plain attribute is not."""
 
     def replace(net, x):
         net.scale = x[0] * 2
@@ -67,7 +67,7 @@ def test_a_buffer_that_is_replaced_is_still_a_buffer():
 
 
 def test_a_name_that_no_dict_has():
-    """The error is that of nn.Module, and can be caught."""
+    """The error is that of nn.Module, and the program can catch it."""
 
     def ask(net, x):
         try:

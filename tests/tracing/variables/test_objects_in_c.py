@@ -1,4 +1,4 @@
-"""Objects whose class in C looks attributes up in its own way: threading.local keeps one dict for each thread."""
+"""Objects with an attribute lookup in C: threading.local has one dict for each thread."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def asked(x):
 
 
 def test_each_thread_has_its_own_value():
-    """A guard on an attribute of a thread's local reads the dict of the thread that calls."""
+    """A guard on an attribute of a thread-local object reads the dict of the calling thread."""
     compiled = nbcompile.compile(scaled, backend="eager", fullgraph=True)
     x = torch.ones(2)
     settings.scale = 7
@@ -68,7 +68,7 @@ def test_each_thread_has_its_own_value():
 
 @pytest.mark.parametrize("name", ["shift", "step"])
 def test_what_comes_to_shadow_the_class_is_seen(name):
-    """A member of the class is promised only as long as the thread's own dict has none of that name."""
+    """The guard on a member of the class fails if the thread's own dict has an attribute of that name."""
     compiled = nbcompile.compile(shifted, backend="eager", fullgraph=True)
     x = torch.ones(2)
     assert compiled(x).tolist() == [5, 5]
@@ -81,7 +81,7 @@ def test_what_comes_to_shadow_the_class_is_seen(name):
 
 
 def test_absence_is_promised_for_each_thread():
-    """hasattr of a thread's local is asked again in another thread, and when the attribute appears."""
+    """``hasattr`` of a thread-local object is guarded, in another thread, too, and if the attribute appears."""
     compiled = nbcompile.compile(asked, backend="eager", fullgraph=True)
     x = torch.ones(2)
     assert compiled(x).tolist() == [0, 0]
@@ -92,7 +92,7 @@ def test_absence_is_promised_for_each_thread():
 
 
 def test_a_setattr_that_was_traced_runs_once():
-    """What a user's __setattr__ stored through super() is replayed with the one in C: it doubles once."""
+    """The store of a user's ``__setattr__`` through ``super()`` is replayed in C, so it doubles only once."""
 
     def f(x):
         doubling.value = 3
@@ -103,7 +103,7 @@ def test_a_setattr_that_was_traced_runs_once():
 
 
 def test_an_attribute_that_is_deleted_in_the_end():
-    """An attribute that was there is deleted; one that was made on the way is not asked for."""
+    """An attribute from before the call is deleted; one that was created during the call needs no deletion."""
 
     def f(x):
         plain.fresh = x + 1
@@ -118,7 +118,7 @@ def test_an_attribute_that_is_deleted_in_the_end():
 
 @pytest.mark.parametrize("read", [lambda: proxy.value, lambda: types.SimpleNamespace(a=2).a])
 def test_what_only_c_finds_is_no_attribute_error(read):
-    """An attribute that only the class in C knows how to find breaks the graph by name; the result is eager's."""
+    """An attribute that only the class in C can look up breaks the graph; the result is eager mode's."""
 
     def f(x):
         return x.sin() + read()
@@ -136,7 +136,7 @@ def window(x, namespace):
 
 
 def test_the_dict_of_a_namespace_shows_what_was_stored():
-    """``__dict__`` of a SimpleNamespace is a member of its class, and yet a window on its attributes."""
+    """``__dict__`` of a SimpleNamespace shows its attributes, although it is a member of the class."""
     compiled = nbcompile.compile(window, backend="eager", fullgraph=True)
     for k in (1, 2, 5):
         found, expected = types.SimpleNamespace(k=k, old=0), types.SimpleNamespace(k=k, old=0)

@@ -1,4 +1,4 @@
-"""Exceptions of the traced program, on their way to its handlers."""
+"""Exceptions of the traced program, on the way to its handlers."""
 
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -6,14 +6,14 @@ from tests.support.answers import check
 
 
 def test_it_carries_the_programs_exception():
-    """The tracker travels as it is; its text is the tracker's description."""
+    """The Python exception contains the tracker, and its text is the tracker's description."""
     value = ConstantVariable(3)
     assert ObservedException(value).value is value
     assert str(ObservedException(value)) == value.describe()
 
 
 def test_an_exception_of_a_callee_is_caught_by_its_caller():
-    """In one graph, as the same object, with what it was raised with; a handler of another class passes it on."""
+    """The caller catches the same object with its arguments, in one graph; another handler passes it on."""
 
     def raising(error):
         raise error

@@ -1,4 +1,4 @@
-"""Attributes of objects whose class has a ``__getattribute__`` in Python: it is traced through, and read past.
+"""Attributes of objects whose class defines ``__getattribute__`` in Python, which is traced.
 
 In torch: GenericAttrSource in torch/_dynamo/source.py.
 """
@@ -15,7 +15,7 @@ from tests.support.graphs import Graphs
 
 
 class OneMore:
-    """Adds one to what it holds."""
+    """A class that adds one to two of its attributes."""
 
     def __init__(self, k):
         self.k = k
@@ -31,7 +31,7 @@ class InSlots(OneMore):
 
 
 class Renamed:
-    """Finds some attributes under another name, as the configurations of Hugging Face do."""
+    """A class that finds an attribute under another name, as the configurations of Hugging Face do."""
 
     names = {"width": "hidden_size"}  # noqa: RUF012 - shared by all
 
@@ -69,7 +69,7 @@ def compiled(function):
 @pytest.mark.parametrize("cls", [OneMore, InSlots])
 @pytest.mark.parametrize("function", [number, tensor])
 def test_what_it_makes_of_a_value_is_made_once(cls, function):
-    """The guard and the graph's input are the value that the object holds, not what the class makes of it."""
+    """The guard and the graph's input use the stored value, not the result of ``__getattribute__``."""
     call, graphs = compiled(function)
     held = cls(3)
     for _ in range(4):
@@ -93,7 +93,7 @@ def vars_of(held):
 
 
 def test_what_is_missing_is_noticed_once_it_is_there():
-    """In the object, and in its class."""
+    """An attribute that appears later is found, in the object and in its class."""
 
     class Mine(Renamed):
         pass
@@ -112,7 +112,7 @@ def test_what_is_missing_is_noticed_once_it_is_there():
 
 
 def test_what_is_stored_is_read_back():
-    """A value that the program stores itself."""
+    """A value that the program itself stores is read again."""
     call, _ = compiled(stored)
     held = Renamed(8)
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_what_is_stored_is_read_back():
 
 
 class Holder:
-    """Has a table, and answers in Python."""
+    """A class with a table, and with ``__getattribute__`` in Python."""
 
     def __init__(self, size):
         self.table = torch.ones(size)
@@ -131,7 +131,7 @@ class Holder:
 
 
 def test_sizes_are_remembered_from_process_to_process(tmp_path, monkeypatch):
-    """What is dynamic there is dynamic in the next process of the job."""
+    """A size that is dynamic in one process is dynamic in the next process of the job."""
 
     def f(x, held):
         return x.sum() + held.table * 2
@@ -150,7 +150,7 @@ def test_sizes_are_remembered_from_process_to_process(tmp_path, monkeypatch):
 
 
 class Described(torch.Tensor):
-    """A subclass with descriptors beside property: one in Python, one in C."""
+    """A tensor subclass with a descriptor in Python and one in C."""
 
     @functools.cached_property
     def rank(self):
@@ -161,7 +161,7 @@ class Described(torch.Tensor):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_descriptors_of_a_subclass():
-    """The attribute is what a descriptor answers, not the descriptor."""
+    """The attribute is the result of the descriptor, not the descriptor itself."""
 
     def program(x):
         return x + 1, x.rank, x.rank, type(x.length).__name__
@@ -172,7 +172,7 @@ def test_descriptors_of_a_subclass():
 
 
 class TwoAttributes:
-    """An object with attributes in an order."""
+    """An object with two attributes in a fixed order."""
 
     def __init__(self):
         self.a = 1
@@ -187,7 +187,7 @@ def _stored_again(o, x):
 
 
 def test_an_attribute_that_is_deleted_and_stored_again_comes_last():
-    """In ``__dict__`` of an object from outside and of a new one, while tracing and afterwards."""
+    """``__dict__`` of an old and of a new object has this order, while tracing and afterwards."""
     check(
         "o = O()\ndel o.a\no.a = 3\nreturn list(o.__dict__.items())",
         "o = O()\ndel o.a\no.c = 1\ndel o.c\no.a = 3\no.c = 5\nreturn list(vars(o))",
@@ -202,7 +202,7 @@ def test_an_attribute_that_is_deleted_and_stored_again_comes_last():
 
 
 def test_a_parameter_that_is_registered_again_comes_last():
-    """``del m.weight; m.weight = w`` was an internal error: the module was said to have had no weight."""
+    """``del m.weight; m.weight = w`` moves the parameter to the end."""
 
     def function(m, x):
         weight = m.weight

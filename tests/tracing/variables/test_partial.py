@@ -1,4 +1,4 @@
-"""functools.partial, update_wrapper and wraps: parts and attributes are those that Python gives, in one graph."""
+"""``functools.partial``, ``update_wrapper`` and ``wraps``: parts and attributes are Python's, in one graph."""
 
 import functools
 
@@ -106,7 +106,7 @@ PROGRAMS = [
 
 
 def shown(value):
-    """All that can be seen of a value."""
+    """All visible properties of a value."""
     match value:
         case torch.Tensor():
             return value.tolist()
@@ -122,7 +122,7 @@ def shown(value):
 
 
 def compiled(function):
-    """The function compiled, and the graphs it will have."""
+    """The compiled function, and the list of its graphs."""
     graphs = Graphs()
 
     return nbcompile.compile(function, backend=graphs), graphs
@@ -130,7 +130,7 @@ def compiled(function):
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
 def test_parts_and_attributes_are_those_of_python(function):
-    """What comes out has the parts, names, documentation and attributes that it has in eager; one graph was compiled."""
+    """The result has eager mode's parts, names, docstrings and attributes, and there is one graph."""
     call, graphs = compiled(function)
     x = torch.ones(2)
     wanted = shown(function(x))
@@ -140,18 +140,18 @@ def test_parts_and_attributes_are_those_of_python(function):
 
 
 def test_whether_a_partial_was_merged_is_left_to_python():
-    """Whether a partial of one from outside is merged depends on whether that has a dict: no guard asks, it runs eagerly."""
+    """A partial of one from outside is merged if that has no dict, which no guard can check: it runs in eager mode."""
     held = functools.partial(scale, k=3)
     call, graphs = compiled(lambda x: (x + 1, functools.partial(held, 1).func is scale))
     x = torch.ones(2)
     assert call(x)[1]
-    assert vars(held) == {}  # it has a dict from now on
+    assert vars(held) == {}  # the partial has a dict from now on
     assert not call(x)[1]
     assert not graphs
 
 
 def test_attributes_of_a_partial_are_guarded():
-    """One that comes, changes or goes between calls is seen, and one that is stored inside is there afterwards."""
+    """An attribute that appears, changes or disappears between calls is guarded; a stored one persists."""
     held = functools.partial(scale, k=3)
 
     def read(x):
@@ -183,7 +183,7 @@ def test_attributes_of_a_partial_are_guarded():
 
 
 def test_the_wrapped_of_an_outside_partial():
-    """update_wrapper of a partial from outside stores its attributes, annotations and dict."""
+    """``update_wrapper`` of a partial from outside stores its attributes, its annotations and its dict."""
     held = functools.partial(scale, k=3)
 
     def wrap(x):

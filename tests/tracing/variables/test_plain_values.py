@@ -1,4 +1,4 @@
-"""Decimal numbers and dates are asked while tracing, and promised as far as they were asked."""
+"""Decimal numbers and dates: evaluated while tracing, and guarded as far as they are used."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_a_key(x, value):
 
 @pytest.mark.parametrize("pair", [(Decimal(0), Decimal("0.1")), (dt.timedelta(0), dt.timedelta(1))])
 def test_truth_is_known_and_promised(pair):
-    """A branch on such a value is one graph, and the other value another one."""
+    """A branch on such a value is one graph, and another value needs another graph."""
     function, graphs = compiled(branches, fullgraph=True)
     x = torch.zeros(1)
     for value in (*pair, pair[0]):
@@ -62,7 +62,7 @@ def test_truth_is_known_and_promised(pair):
     ],
 )
 def test_comparisons_are_known_and_promised(pairs):
-    """Comparison and membership are computed while tracing, anew for values that differ."""
+    """Comparisons and membership are evaluated while tracing, and again for other values."""
     function, graphs = compiled(compares, fullgraph=True)
     x = torch.zeros(1)
     for pair in pairs:
@@ -71,14 +71,14 @@ def test_comparisons_are_known_and_promised(pairs):
 
 
 def test_a_number_of_another_kind_is_an_equal_key():
-    """Decimal(3) finds the key 3, as in eager."""
+    """Decimal(3) finds the key 3, as in eager mode."""
     function, _ = compiled(is_a_key)
     for value in (Decimal(2), Decimal(3), Decimal(4)):
         assert function(torch.zeros(1), value).tolist() == is_a_key(torch.zeros(1), value).tolist()
 
 
 def test_what_is_not_asked_is_not_promised():
-    """A value that is only handed on does not compile again when it changes."""
+    """A value that the function only returns causes no recompile when it changes."""
 
     def handed_on(x, value):
         return x + 1, value
@@ -89,7 +89,7 @@ def test_what_is_not_asked_is_not_promised():
 
 
 def test_a_time_zone_of_the_program_is_left_to_python():
-    """Its code runs when times are compared: as often as in eager."""
+    """A comparison of times runs the code of a user's time zone as often as in eager mode."""
     early, late = (dt.datetime(2020, 1, 1, hour, tzinfo=zone) for hour, zone in ((1, Zone()), (5, UTC)))
 
     def earlier(x):
@@ -107,7 +107,7 @@ def test_a_time_zone_of_the_program_is_left_to_python():
 
 
 def test_an_order_that_does_not_exist_raises():
-    """A date and a number have no order: eager's exception."""
+    """A comparison of a date and a number raises eager mode's exception."""
 
     def ordered(x):
         return x + 1, dt.date(2020, 1, 1) < 3  # noqa: SIM300
@@ -128,7 +128,7 @@ def test_an_order_that_does_not_exist_raises():
     ],
 )
 def test_an_attribute_alone_is_guarded(read, values, graphs_expected):
-    """Values that agree in the attribute that is read share a graph, as equal times of two zones do not."""
+    """Values with the same attribute share a graph, if the function reads only that attribute."""
     function, graphs = compiled(read, fullgraph=True, dynamic=False)
     x = torch.ones(2)
     for value in (*values, values[0]):

@@ -1,4 +1,4 @@
-"""Draws of Python's random module inside compiled functions: as in eager at each call, with one entry for all."""
+"""Random numbers of Python inside compiled functions: eager mode's at each call, with one cache entry."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ IN_ONE_GRAPH = (of_the_module, bound_before, of_an_attribute, state_from_outside
 
 
 class Counting:
-    """A backend that counts compiled graphs and their runs."""
+    """A backend that counts graphs and their runs."""
 
     def __init__(self):
         self.graphs = self.runs = 0
@@ -153,7 +153,7 @@ class Counting:
 
 
 def observed(function, calls=4):
-    """Results of several calls, and the generators' states after each."""
+    """The results of several calls, and the states of the generators after each call."""
     random.seed(0)
     outside.seed(5)
     augment.generator.seed(4)
@@ -167,7 +167,7 @@ def observed(function, calls=4):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 def test_results_and_states_are_eagers_at_each_call(function, backend):
-    """Every call draws anew, in eager's order and from the same generator, whose state goes on as in eager."""
+    """Every call draws new numbers in eager mode's order, from the same generator, with the same state afterwards."""
     expected = observed(function)
     torch.testing.assert_close(
         observed(nbcompile.compile(function, backend=backend)), expected, rtol=1e-6, atol=1e-6, equal_nan=True
@@ -176,14 +176,14 @@ def test_results_and_states_are_eagers_at_each_call(function, backend):
 
 @pytest.mark.parametrize("function", IN_ONE_GRAPH, ids=lambda each: each.__name__)
 def test_one_graph_serves_every_draw(function):
-    """The drawn number is an input: nothing breaks, and nothing is compiled again."""
+    """The random number is an input of the graph, so the graph does not break and needs no recompile."""
     backend = Counting()
     observed(nbcompile.compile(function, backend=backend, fullgraph=True))
     assert (backend.graphs, backend.runs) == (1, 4)
 
 
 def test_another_generator_is_served_by_the_same_entry():
-    """What is promised of a generator is its class: its state is not looked at."""
+    """The guard checks the class of the generator, and not its state."""
 
     def f(x, generator):
         return x * generator.uniform(1, 2)
@@ -196,7 +196,7 @@ def test_another_generator_is_served_by_the_same_entry():
 
 
 def test_a_method_that_comes_to_shadow_the_class_is_seen():
-    """A generator that is given a method of its own is asked for it from then on."""
+    """A method that is stored on the generator is called from then on."""
 
     def f(x, generator):
         return x + generator.uniform(1, 2)
@@ -209,7 +209,7 @@ def test_a_method_that_comes_to_shadow_the_class_is_seen():
 
 
 def test_a_subclass_draws_as_it_says():
-    """A user's subclass of random.Random is not taken for the class itself."""
+    """A user's subclass of ``random.Random`` uses its own methods."""
 
     class Constant(random.Random):
         def random(self):
@@ -222,7 +222,7 @@ def test_a_subclass_draws_as_it_says():
 
 
 def test_a_generator_without_a_seed_is_a_new_one_at_each_call():
-    """random.Random() is seeded by the system when the program runs, not once for all while it is traced."""
+    """``random.Random()`` gets a new seed at each run, not once while tracing."""
 
     def f(x):
         return x + random.Random().random()
@@ -232,7 +232,7 @@ def test_a_generator_without_a_seed_is_a_new_one_at_each_call():
 
 
 def test_a_draw_in_a_branch_of_an_operator_is_refused():
-    """The function that cond is given may never run: a draw in it has no place in the graph."""
+    """A branch of ``cond`` may never run, so it cannot contain a random draw."""
 
     def f(x):
         return torch.cond(x.sum() > 0, lambda y: y + random.randint(1, 3), lambda y: y - 1, (x,))
@@ -242,7 +242,7 @@ def test_a_draw_in_a_branch_of_an_operator_is_refused():
 
 
 def test_an_int_that_fits_no_tensor_is_drawn_by_python():
-    """A draw that may not fit into int64 breaks the graph, and is what it is in eager."""
+    """A random int that may not fit into an int64 breaks the graph, and equals eager mode's."""
 
     def f(x):
         return x.sin(), random.randrange(2**70)
@@ -254,7 +254,7 @@ def test_an_int_that_fits_no_tensor_is_drawn_by_python():
 
 
 def test_draws_of_threads():
-    """A thread's own generator, kept in a threading.local, is asked by that thread."""
+    """Each thread uses its own generator, stored in a ``threading.local``."""
     local = threading.local()
 
     def f(x):
@@ -275,7 +275,7 @@ def test_draws_of_threads():
 
 
 def test_an_attribute_that_hid_a_member_of_the_class_is_deleted():
-    """An attribute that was stored over a member of the class, and deleted again, is not deleted once more."""
+    """An attribute that hid a member of the class, and that the program deleted, is not deleted again."""
 
     class Member:
         level = 1

@@ -1,4 +1,4 @@
-"""Iterators over ranges and texts that leave a graph, or whose ends nobody sees."""
+"""Iterators over ranges and strings that are returned, or that end early."""
 
 from __future__ import annotations
 
@@ -64,18 +64,18 @@ def _over_a_break(x, iterator):
 @pytest.mark.parametrize("use", [_returned, _moved, _ended])
 @pytest.mark.parametrize("name", MADE)
 def test_an_iterator_that_is_returned(name, use):
-    """It has its class, its length, its copies, and stands where the traced code left it."""
+    """The iterator has eager mode's class, length, copies and position."""
     _equal_to_eager(name, use)
 
 
 @pytest.mark.parametrize("name", OVER_A_BREAK)
 def test_an_iterator_over_a_break(name):
-    """One over a range is one over a range in the resume function, and behind it."""
+    """An iterator over a range is one over a range in the resume function, and afterwards."""
     _equal_to_eager(name, _over_a_break)
 
 
 def _equal_to_eager(name, use):
-    nbcompile.reset()  # the functions of all tests have one code object
+    nbcompile.reset()  # the functions of all tests share one code object
 
     def f(x, n):
         return use(x, MADE[name](n))
@@ -88,7 +88,7 @@ def _equal_to_eager(name, use):
 
 
 def test_a_loop_that_ends_early():
-    """Of a range without an end that matters only the numbers that are asked for are made."""
+    """Only the numbers that the loop uses are created."""
 
     def f(x):
         for at in range(10**15):
@@ -101,7 +101,7 @@ def test_a_loop_that_ends_early():
 
 
 def test_an_iterator_that_is_an_argument():
-    """It moves as in eager mode, and another position is another entry."""
+    """The iterator advances as in eager mode, and another position needs another cache entry."""
 
     def f(x, iterator):
         return x + next(iterator), operator.length_hint(iterator)
@@ -119,14 +119,14 @@ class Text(str):  # noqa: SLOT000 - as programs have it
 
 
 class Two:
-    """Equal to a number of the range."""
+    """An object that equals a number of the range."""
 
     def __eq__(self, other: object) -> bool:
         return other == 2
 
 
 def test_what_is_no_number_is_compared_with_each_number():
-    """``value in range``: a text, a list, an object with ``__eq__``."""
+    """``value in range`` works for a string, a list and an object with ``__eq__``."""
 
     def f(x, text):
         numbers = range(3)
@@ -138,7 +138,7 @@ def test_what_is_no_number_is_compared_with_each_number():
 
 
 def test_a_range_longer_than_an_index():
-    """``len`` raises OverflowError, as in eager mode; the range itself is of use."""
+    """``len`` raises eager mode's OverflowError; the range itself can be used."""
 
     def f(x):
         numbers = range(10**30)

@@ -1,4 +1,4 @@
-"""Patterns and matches are computed while tracing."""
+"""Regular expressions and matches, evaluated while tracing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {"PATTERN": re.compile(r"(?P<n>\d+)-(\w)"), "re": re, "Text": Text, "cop
 
 
 def test_a_match_and_its_groups():
-    """By number and by name; none where nothing matches."""
+    """Groups by number and by name; a failed match is None."""
     check(
         "PATTERN.match('12-a').group('n'), PATTERN.match('12-a').groups()", "PATTERN.match('x')", "PATTERN.match('12-a')['n']",
         "PATTERN.match('12-a')[2]", "PATTERN.match('12-a')['zz']", "PATTERN.match('12-a')[5]", "PATTERN.fullmatch('12-a').end()",
@@ -26,7 +26,7 @@ def test_a_match_and_its_groups():
 
 
 def test_all_matches():
-    """As lists, and replaced by a text or by what a function says of each."""
+    """Matches as lists, and their replacement by a string or by the result of a function."""
     check(
         "PATTERN.findall('12-a 3-b')", "PATTERN.split('12-a')", "PATTERN.sub('z', '12-a 3-b')",
         "PATTERN.sub(lambda m: m['n'] * 2, '12-a 3-b')", "PATTERN.subn(lambda m: 'x', 'none')", "re.sub('a', r'\\1', 'a')", **NAMES,
@@ -34,7 +34,7 @@ def test_all_matches():
 
 
 def test_what_a_pattern_says_and_refuses():
-    """Attributes, copies, texts of a subclass; arguments of another type."""
+    """Attributes, copies, strings of a subclass, and arguments of another type."""
     check(
         "PATTERN.pattern, PATTERN.groups, PATTERN.flags, PATTERN.groupindex['n']", "PATTERN.nothing", "PATTERN.match(5)",
         "PATTERN.match()", "re.compile('(')", "PATTERN == re.compile(PATTERN.pattern)", "copy.copy(PATTERN) is PATTERN",

@@ -1,4 +1,4 @@
-"""Texts of containers, of objects in them, and of containers inside of themselves."""
+"""Texts of containers, of objects in them, and of recursive containers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ SHOWN = (
 
 @pytest.mark.parametrize("text", SHOWN)
 def test_text_of_a_container(text):
-    """Each item is shown by its own ``__repr__``, in the trace."""
+    """Each item's own ``__repr__`` is called while tracing."""
     check(f"v = {text}\nreturn repr(v), str(v), f'{{v!r:>90}}', '%r' % [v], '{{}}'.format(v)", **NAMES)
 
 
@@ -130,12 +130,12 @@ RECURSIVE = (
 
 @pytest.mark.parametrize("text", RECURSIVE)
 def test_a_container_inside_of_itself(text):
-    """It is ``[...]``, or what its class shows."""
+    """The inner text is ``[...]``, or the one that the class defines."""
     check(text, **NAMES)
 
 
 def test_an_error_of_an_item_leaves_nothing_behind():
-    """A ``__repr__`` that raises ends the text; the same container is shown as a whole afterwards."""
+    """A ``__repr__`` that raises an error has no effect on a later ``repr`` of the same container."""
     check(
         """
         item = Fails()
@@ -167,7 +167,7 @@ def test_an_error_of_an_item_leaves_nothing_behind():
     ],
 )
 def test_a_tensor_in_a_container(show):
-    """The text is created after the graph, which is whole."""
+    """The text is created after the graph, which does not break."""
 
     def f(x):
         y = x + 1

@@ -1,4 +1,4 @@
-"""Dicts that are their own ``__dict__`` show each change under both names, in one graph."""
+"""Dicts that are their own ``__dict__``: each change is visible under both names, in one graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import nbcompile
 
 
 class Settings(dict):  # type: ignore[type-arg]
-    """A dict with items that are attributes."""
+    """A dict whose items are attributes, too."""
 
     def __init__(self, *, own: bool, **given: Any) -> None:
         super().__init__(given)
@@ -23,32 +23,32 @@ class Settings(dict):  # type: ignore[type-arg]
 
 
 def stores_attribute(s: Any, x: Any) -> Any:
-    """Stores on the object, reads the dict."""
+    """A program that stores attributes and reads items."""
     s.a = 5
     s.b = 6
     return x + s["a"], s.get("b"), list(s), len(s)
 
 
 def stores_item(s: Any, x: Any) -> Any:
-    """Stores in the dict, reads the object."""
+    """A program that stores items and reads attributes."""
     s["a"] = 5
     s.update(c=7)
     return x + s.a, getattr(s, "c", None), hasattr(s, "d")
 
 
 def deletes_attribute(s: Any, x: Any) -> Any:
-    """Deletes on the object, asks the dict."""
+    """A program that deletes an attribute and reads the dict."""
     del s.a
     return x + ("a" in s), len(s)
 
 
 def pops_item(s: Any, x: Any) -> Any:
-    """Takes from the dict, asks the object."""
+    """A program that removes an item and reads the attribute."""
     return x + s.pop("a"), hasattr(s, "a"), vars(s)
 
 
 def reads(s: Any, x: Any) -> Any:
-    """Changes nothing."""
+    """A program that only reads."""
     return x + s.a + s["a"], vars(s) is s
 
 
@@ -58,7 +58,7 @@ PROGRAMS = (stores_attribute, stores_item, deletes_attribute, pops_item, reads)
 @pytest.mark.parametrize("calls", [(True, True, False), (False, True, False)])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_one_entry_under_two_names(program: Callable[..., Any], calls: tuple[bool, ...]) -> None:
-    """Items and attributes are the same where the dict is its own ``__dict__``, and only there, in each call."""
+    """Items and attributes are the same exactly if the dict is its own ``__dict__``, in each call."""
 
     def run(function: Callable[..., Any]) -> list[str]:
         found = []

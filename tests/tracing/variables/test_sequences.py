@@ -1,4 +1,4 @@
-"""Lists, tuples, named tuples and sizes answer as Python's own, and refuse in its words."""
+"""Lists, tuples, named tuples and sizes: their results and the texts of their errors are Python's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {"Pair": Pair, "Index": Index, "nan": float("nan")}
 
 
 def test_what_is_no_index():
-    """Beyond the ends, of another type, larger than a word, or a slice with a step of 0."""
+    """An index that is out of range, of another type or too large, and a slice with a step of 0, raise errors."""
     check(
         "[1, 2][5]", "[1, 2][-3]", "(1, 2)[2]", "Pair(1, 2)[5]", "torch.Size([1])[1]", "[1]['a']", "(1,)['a']",
         "torch.Size([1])['a']", "[1][1.0]", "[1][None]", "[1, 2][Index(1)]", "(1, 2)[Index(5)]", "[1][2**70]", "(1, 2)[True]",
@@ -35,7 +35,7 @@ def test_what_is_no_index():
 
 
 def test_where_an_item_is():
-    """Bounds count from the end where they are negative, and are cut; an item that is the same NaN is found."""
+    """Negative bounds count from the end, and are clipped; an identical NaN is found."""
     check(
         "[1, 2, 1].index(1, 1)", "[1, 2, 1].index(1, -1, 10)", "[1, 2, 3].index(3, -100, 100)", "[1, 2].index(3)",
         "(1, 2).index(3)", "torch.Size([2]).index(4)", "[1].index()", "[1].index(1, 'a')", "[1].index(1, 0, 1, 2)",
@@ -46,7 +46,7 @@ def test_where_an_item_is():
 
 
 def test_a_change_is_seen_or_refused():
-    """An item that comes or goes; what does not fit leaves the list as it was."""
+    """An item is added or removed; an invalid change raises an error."""
     check(
         "[].pop()", "[1].pop(5)", "[1].pop('a')", "[1].pop(1.0)", "[1, 2].pop(Index(0))", "[1].insert('a', 1)", "[1].append()",
         "[1].extend(1)", "[1].copy(1)", "[1].append(x=1)", "[3, 1].sort(1)", "[3, 'a'].sort()",
@@ -60,7 +60,7 @@ def test_a_change_is_seen_or_refused():
 
 
 def test_a_sum_of_sequences():
-    """Only of one kind; a tuple of any class and a size make a size, whichever comes first."""
+    """A sum needs sequences of one kind; a tuple and a size give a size, in both orders."""
     check(
         "[1] + (1,)", "(1,) + [1]", "(1,) + Pair(1, 2)", "Pair(1, 2) + (3,)", "torch.Size([2]) + (1,)",
         "(1,) + torch.Size([2])", "() + torch.Size([2])", "Pair(1, 2) + torch.Size([2])", "torch.Size([2]) * 2",
@@ -69,12 +69,12 @@ def test_a_sum_of_sequences():
 
 
 def test_a_size_holds_numbers():
-    """Something else is refused while it is made, where the program may catch it."""
+    """Other values raise an error at the creation, which the program can catch."""
     check("torch.Size(['a'])", "torch.Size(3)", "torch.Size([2, 3]).numel()", "torch.Size([2]) == (2,)", "torch.Size()")
 
 
 def test_parts_of_named_tuples():
-    """By name, and through the methods that their class has."""
+    """Named tuples have their items by name, and the methods of their class."""
     check(
         "Pair(1, 2)._asdict()", "Pair(1, 2)._replace(a=3)", "Pair(1, 2)._replace(c=3)", "Pair._make([1, 2])", "Pair._make([1])",
         "Pair(1)", "Pair(a=1, c=2)", "Pair(1, 2).c", "Pair(1, 2)._fields", "Pair(1, 2) == (1, 2)", **NAMES,
@@ -82,7 +82,7 @@ def test_parts_of_named_tuples():
 
 
 def test_a_list_that_changes_while_it_is_walked():
-    """The next item is looked up when it is asked for."""
+    """The next item is looked up when it is requested."""
     check(
         "xs = [1, 2, 3]\nfor x in xs:\n    if len(xs) < 6:\n        xs.append(x)\nreturn xs",
         "xs = [1, 2, 3, 4]\nfor x in xs:\n    xs.remove(x)\nreturn xs",
@@ -91,7 +91,7 @@ def test_a_list_that_changes_while_it_is_walked():
 
 
 def test_what_no_memory_holds():
-    """``*`` and ``*=`` raise MemoryError as Python does, before an item is repeated while tracing."""
+    """``*`` and ``*=`` raise Python's MemoryError, without repeating an item while tracing."""
     check(
         "(None, 1) * 2**62", "2**61 * [1]", "[0] * 10**20", "len([0] * 1000), len([0] * -1)",
         "a = [1]; a *= 2**62; return a", **NAMES,
@@ -101,7 +101,7 @@ def test_what_no_memory_holds():
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("sequence", [[0], (0,), "ab", b"ab"])
 def test_what_python_has_to_try(sequence):
-    """Whether there is room for so many items is not known while tracing: Python says so."""
+    """Python decides at run time whether so many items fit into memory."""
 
     def program(x, count):
         try:
@@ -131,7 +131,7 @@ class Named(tuple):
 
 @pytest.mark.parametrize("kind", [Plain, Named])
 def test_objects_of_a_subclass_of_tuple(kind):
-    """Hash, text and slices are those of a plain tuple, or what the class says; made here, and given."""
+    """Hashes, texts and slices are those of a plain tuple or of the class, for new objects and for arguments."""
     questions = (
         "hash(t)", "hash(t) == hash((1, 2))", "repr(t)", "str(t)", "f'{t}'", "f'{t!r:>9}'", "{t: 3}[t]", "t[:], t[:] is t, t[1:]",
         "type(t[:])", "t == (1, 2), t != (1, 2), t < (1, 3)", "t + (3,), t * 2", "2 in t, t.index(2), t.count(1), len(t)",
@@ -151,13 +151,13 @@ class Queued(collections.deque):
 
 @pytest.mark.parametrize("value", [Listed([1, "a"]), Listed(), Queued([1], 3), Queued([1, 2])])
 def test_texts_of_subclasses_of_list_and_deque(value):
-    """A list does not say its class, a deque does."""
+    """The text of a list subclass does not contain its class; that of a deque subclass does."""
     check("repr(t)", "str(t)", "f'{t}'", t=value)
 
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_items_of_a_given_tuple_of_a_subclass_are_guarded():
-    """Its hash and text depend on them, and on how many there are."""
+    """The items and their number are guarded, because the hash and the text depend on them."""
 
     def f(x, t):
         return x + (hash(t) == hash((1, 2))), repr(t)

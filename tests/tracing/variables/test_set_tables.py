@@ -1,4 +1,4 @@
-"""Sets are iterated over in CPython's order, whatever was done with them."""
+"""Sets are iterated over in CPython's order, whatever operations came before."""
 
 import random
 
@@ -37,7 +37,7 @@ def _function(text: str, arguments: str = "") -> object:
 
 @pytest.mark.parametrize("text", HAND.values(), ids=list(HAND))
 def test_order_of_a_set_with_a_history(text):
-    """Removing, adding again, growing and copying leave tables that are iterated over in orders of their own."""
+    """Removals, additions, growth and copies determine the order of the iteration."""
     f, x = _function(text()), torch.ones(2)
     wanted, found = f(x)[1], nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1]
     assert type(found) is type(wanted)
@@ -66,7 +66,7 @@ def _random_program(chance: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_of_random_histories(seed):
-    """What methods and operators of sets make has the order that CPython gives it."""
+    """The results of methods and operators of sets have CPython's order."""
     chance, x = random.Random(seed), torch.ones(2)
     texts = [_random_program(chance) for _ in range(25)]
     for text in texts:
@@ -75,7 +75,7 @@ def test_orders_of_random_histories(seed):
 
 
 def test_an_equal_set_with_another_order_is_another_input():
-    """{0, 8} and {8, 0} are equal, and a program that iterates over one gives another result than over the other."""
+    """{0, 8} and {8, 0} are equal, but a program that iterates over them gives different results."""
 
     def f(x, s):
         return x + 1, list(s), list(s | {16})
@@ -95,7 +95,7 @@ def test_an_equal_set_with_another_order_is_another_input():
 
 
 def test_a_set_from_outside_with_a_nan():
-    """Its NaN is found by identity, as in eager mode; another NaN of the next call is one, too."""
+    """A NaN in the set is found by identity, as in eager mode, also in the next call."""
     nan = float("nan")
 
     def f(x, items):
@@ -123,7 +123,7 @@ def _pruned(count: int, *kept: int) -> set[int]:
 
 
 class Own(set):
-    """A set whose iterator is not asked for where CPython copies."""
+    """A set whose ``__iter__`` is not called where CPython copies the set."""
 
     def __iter__(self):
         return iter((1, 2))
@@ -151,7 +151,7 @@ OUTSIDE = {
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_set_from_outside_keeps_its_order(name):
-    """What the traced code sees of it, and what is left of it after the call, has the order that eager gives."""
+    """The set has eager mode's order, in the traced code and after the call."""
     text, made = OUTSIDE[name]
     f, x, wanted, given = _function(text, ", s"), torch.ones(2), made(), made()
     expected, found = f(x, wanted)[1], nbcompile.compile(f, backend="eager", fullgraph=True)(x, given)[1]
@@ -163,7 +163,7 @@ def test_a_set_from_outside_keeps_its_order(name):
 
 @pytest.mark.parametrize("kind", [set, Own, type("Plain", (set,), {})])
 def test_the_order_and_the_size_of_a_table_are_guarded(kind):
-    """A set of the same members in another order, or with a larger table, is another input where order matters."""
+    """Another order or a larger table causes a recompile if the program depends on the order."""
     compiled, x = nbcompile.compile(f := _function("s.add(1); r = list(set(s))", ", s"), backend="eager"), torch.ones(2)
     for made in (lambda: {0, 8}, lambda: {8, 0}, lambda: _pruned(1000, 0, 8), lambda: {0, 8}):
         assert repr(compiled(x, kind(made()) if kind is not set else made())[1]) == repr(

@@ -1,4 +1,4 @@
-"""Sets: one item for equal keys, the first of them, and hashes that another container keeps are reused."""
+"""Sets: equal keys are one item, the first of them; hashes of other containers are reused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def looked_up_by_a_set(x):
 
 @pytest.mark.parametrize("function", [of_equal_keys, of_keys_of_a_dict, without_what_is_not_there, looked_up_by_a_set])
 def test_a_set_is_that_of_python(function):
-    """Items, their classes, and errors are those of eager mode, in one graph or in none."""
+    """Items, their classes and errors are eager mode's, in one graph."""
     x = torch.ones(2)
     expected = function(x)
     result = nbcompile.compile(function, fullgraph=True)(x)

@@ -1,4 +1,4 @@
-"""Context managers of settings: what holds inside of a block, and after it."""
+"""Context managers of settings: their values inside a block and after it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ graph_break = torch._dynamo.graph_break
 
 
 def test_a_residual_program_changes_settings_of_both():
-    """``Settings`` sets what this compiler has, enters what it holds, and restores both in the opposite order."""
+    """``Settings`` changes nbcompile's settings, enters torch's patch, and restores both in reverse order."""
     seen = []
 
     class Patch:
@@ -33,7 +33,7 @@ def test_a_residual_program_changes_settings_of_both():
 
 
 def test_settings_may_be_entered_twice():
-    """Each exit restores what its own entry found."""
+    """Each exit restores the value before its entry."""
     patch = Settings(annotations.patch_dynamo_config(capture_scalar_outputs=not config.capture_scalar_outputs))
     before = config.capture_scalar_outputs
     with patch:
@@ -44,7 +44,7 @@ def test_settings_may_be_entered_twice():
 
 
 def test_a_break_is_an_error_inside_of_the_block_alone():
-    """``error_on_graph_break`` refuses a break in its block; one after the block divides the graph."""
+    """``error_on_graph_break`` raises an error for a break in its block; a break after the block is allowed."""
 
     def function(x, inside):
         with nbcompile.error_on_graph_break():
@@ -61,7 +61,7 @@ def test_a_break_is_an_error_inside_of_the_block_alone():
 
 
 def test_a_tracker_of_settings_is_described_by_its_class():
-    """The class of the manager is the Python type of its tracker, and its name."""
+    """The class of the manager is the tracker's Python type, and gives its description."""
     tracker = SettingVariable(annotations.error_on_graph_break(True))
     assert tracker.python_type() is annotations.error_on_graph_break
     assert tracker.describe() == "error_on_graph_break()"

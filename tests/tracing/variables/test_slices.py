@@ -1,4 +1,4 @@
-"""Slices as objects: made, asked for their parts, and computed for a length."""
+"""Slices as objects: their creation, their parts, and their indices for a length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.tracing.variables.test_sequences import Index
 
 
 def test_parts_and_equality():
-    """One part is the stop; a slice is equal by its parts, and not hashed nor ordered on every version alike."""
+    """A single argument is the stop; slices with equal parts are equal."""
     check(
         "(slice(1).start, slice(1).stop, slice(1).step)", "slice(1) == slice(None, 1, None)", "slice(1) == slice(1, None)",
         "repr(slice(1, 2))", "str(slice('a', None))", "bool(slice(1))", "isinstance(slice(1), slice)",
@@ -15,7 +15,7 @@ def test_parts_and_equality():
 
 
 def test_indices_of_a_length():
-    """Cut to it; a length below 0, a step of 0 and what is no number are refused, in Python's words."""
+    """Indices are clipped to the length; a negative length, a step of 0 and other types raise Python's errors."""
     check(
         "slice(1, 2).indices(5)", "slice(None, None, -2).indices(5)", "slice(-100, 100).indices(5)", "slice(1, 2).indices(-1)",
         "slice(None, None, 0).indices(5)", "slice(1, 2).indices('a')", "slice(1.5).indices(4)", "slice('a').indices(5)",
@@ -24,7 +24,7 @@ def test_indices_of_a_length():
 
 
 def test_arguments_that_do_not_fit():
-    """Too few, too many, or by name."""
+    """Too few, too many and keyword arguments raise errors."""
     check(
         "slice()", "slice(1, 2, 3, 4)", "slice(stop=3)", "slice(1, 2).indices()", "slice(1, 2).indices(5, 6)",
         "slice(1, 2)[0]", "len(slice(1))",

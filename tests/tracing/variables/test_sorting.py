@@ -1,4 +1,4 @@
-"""Lists are sorted as Python sorts them: by constants, by traced keys, by comparisons of the program's own."""
+"""Lists are sorted as in Python: by constants, by traced keys, and by comparisons of the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Backwards:
 
 
 def test_sorting():
-    """Sorting is stable, forwards and backwards, and takes keys, tuples of constants and objects with a ``__lt__``."""
+    """Sorting is stable in both directions, and accepts keys, tuples of constants and objects with ``__lt__``."""
     check(
         "return sorted([(2, 'b'), (1, 'z'), (2, 'a')]), sorted('bca', reverse=True)",
         "return sorted([3, -1, 2, -3, 1], key=abs), sorted([3, -1, 2, -3, 1], key=abs, reverse=True)",
@@ -31,7 +31,7 @@ def test_sorting():
 
 
 def test_a_list_is_empty_while_it_is_sorted():
-    """What a key or a comparison does to it is undone, and is an error; one that fails leaves the list as it was."""
+    """A key that changes the list causes an error; a key that raises an error leaves the list unchanged."""
     check(
         "xs = [3, 1, 2]\ndef key(x):\n  seen.append(len(xs))\n  return x\nseen = []\nxs.sort(key=key)\nreturn xs, seen",
         "xs = [3, 1, 2]\ndef key(x):\n  xs.append(x)\n  return x\ntry: xs.sort(key=key)\nexcept ValueError as e: return xs, str(e)",
@@ -40,7 +40,7 @@ def test_a_list_is_empty_while_it_is_sorted():
 
 
 def test_what_a_comparison_that_fails_leaves():
-    """The list is partly sorted, as Python leaves it; what a key does to the empty list counts only if it fills it."""
+    """The list is partly sorted after an error, as in Python."""
     check(
         "xs = [2, 1, 3, 0, 'a']\ntry: xs.sort()\nexcept TypeError: return xs",
         "xs = [2, 1, 3, 0, 'a']\ntry: xs.sort(reverse=True)\nexcept TypeError: return xs",
@@ -52,7 +52,7 @@ def test_what_a_comparison_that_fails_leaves():
     "act", ["clear()", "reverse()", "extend([])", "sort()", "__imul__(2)", "append(1) or xs.pop()"]
 )
 def test_acts_on_a_list_while_it_is_sorted(act):
-    """An error only if items were ever put in, as in CPython."""
+    """An operation on the list causes an error only if it adds items, as in CPython."""
     program = compile(
         f"def f(x):\n xs = [3, 1, 2]\n xs.sort(key=lambda v: (xs.{act}, v)[1])\n return x + 1, xs", "f", "exec"
     )

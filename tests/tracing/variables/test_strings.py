@@ -1,4 +1,4 @@
-"""Text with tensors in it: made after the graph has run, of the tensor as it was."""
+"""Strings with tensors: created after the graph, from the tensor's earlier value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _graphs(function: object, *arguments: object) -> tuple[object, int]:
 
 
 def test_text_of_a_tensor_does_not_break_the_graph() -> None:
-    """An f-string of a tensor is one graph, and eager's text."""
+    """An f-string of a tensor is one graph, with eager mode's text."""
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, str]:
         y = x + 1
@@ -33,7 +33,7 @@ def test_text_of_a_tensor_does_not_break_the_graph() -> None:
 
 
 def test_text_is_of_the_tensor_as_it_was() -> None:
-    """A tensor that changes after its text was made does not change the text."""
+    """A later mutation of the tensor does not change the text."""
 
     def f(x: torch.Tensor) -> tuple[torch.Tensor, str]:
         y = x + 1
@@ -45,7 +45,7 @@ def test_text_is_of_the_tensor_as_it_was() -> None:
 
 
 def test_a_cached_function_with_side_effects_runs_once() -> None:
-    """functools.cache keeps its meaning: the second call adds no entry."""
+    """The second call of a cached function runs no code."""
     seen: list[int] = []
 
     @functools.cache
@@ -62,7 +62,7 @@ def test_a_cached_function_with_side_effects_runs_once() -> None:
 
 @pytest.mark.parametrize("getter", [operator.itemgetter(0), operator.itemgetter(1, 0), operator.methodcaller("copy")])
 def test_getters_from_outside_are_traced(getter: object) -> None:
-    """A getter of the operator module is followed, wherever it was made."""
+    """A getter of the operator module is traced, whether it is a global or an argument."""
 
     def f(xs: list[torch.Tensor], get: object) -> object:
         return get(xs), xs[0] * 2  # type: ignore[operator]
@@ -72,7 +72,7 @@ def test_getters_from_outside_are_traced(getter: object) -> None:
 
 
 def test_text_of_a_number_read_from_a_tensor_does_not_break_the_graph() -> None:
-    """A number that is only known when the graph has run is put into the text then, in each way to make one."""
+    """A number that is known only after the graph has run is formatted then, with every formatting method."""
 
     def told(x):
         number, mean = x.sum().int().item(), x.mean().item()

@@ -1,4 +1,4 @@
-"""Tensors of a user's class: which classes are traced, and what ``__torch_function__`` makes of results."""
+"""Tensor subclasses of the user: the traceable classes, and the class of results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.tracing.variables import subclasses
 
 
 class Named(torch.Tensor):
-    """A class without an override of its own."""
+    """A class without its own ``__torch_function__``."""
 
     unit = "m"
 
@@ -33,46 +33,46 @@ class Compared(torch.Tensor):
 
 
 def test_classes_with_special_methods_of_their_own_are_not_traced():
-    """Methods with plain names and ``__torch_function__`` are; an ``__eq__`` of the class is none of the graph's."""
+    """A class with plain methods or ``__torch_function__`` is traceable; one with ``__eq__`` is not."""
     assert [subclasses.is_traceable(cls) for cls in (Named, Logged, Silent, Compared)] == [True, True, True, False]
 
 
 def test_the_own_classes_are_those_before_torch():
-    """The method order up to ``Tensor``, without torch's plain subclasses."""
+    """These are the classes before ``Tensor`` in the method order, without torch's plain subclasses."""
     assert subclasses.own_classes(Logged) == [Logged, Named]
     assert subclasses.own_classes(torch.nn.Parameter) == []
 
 
 def test_overrides_are_those_that_functions_of_torch_ask():
-    """A subclass is asked unless it disables that; its own override is more than the one that it inherits."""
+    """Torch calls a subclass unless it disables that; only a class that defines the override has its own."""
     classes = (torch.Tensor, torch.nn.Parameter, Silent, Named, Logged)
     assert [subclasses.overrides(cls) for cls in classes] == [False, False, False, True, True]
     assert [subclasses.has_own_override(cls) for cls in classes] == [False, False, False, False, True]
 
 
 def test_a_tensor_of_the_class_stays_the_same_object():
-    """``as_class`` makes a new tensor for another class only."""
+    """``as_class`` creates a new tensor only for another class."""
     x = torch.ones(2).as_subclass(Named)
     assert subclasses.as_class(x, Named) is x
     assert type(subclasses.as_class(x, Logged)) is Logged
 
 
 def test_records_are_the_named_tuples_of_torch():
-    """The class of what ``sort`` returns is one; tuples and the user's named tuples are not."""
+    """The class of a result of ``sort`` is a record; tuples and user-defined classes are not."""
     assert subclasses.is_record(type(torch.ones(2).sort()))
     assert not subclasses.is_record(tuple)
     assert not subclasses.is_record(type("sort", (tuple,), {}))
 
 
 class NonData:
-    """A descriptor with ``__get__`` alone."""
+    """A descriptor with only ``__get__``."""
 
     def __get__(self, instance: Any, owner: Any = None) -> str:
         return "of the class"
 
 
 class Shadowed(torch.Tensor):
-    """A tensor whose objects may have attributes of the same names."""
+    """A tensor class whose instances may have attributes of the same names."""
 
     value = 5
     computed = NonData()
@@ -98,7 +98,7 @@ def _read(t: Any) -> Any:
 
 
 def test_attributes_of_a_tensor_come_before_those_of_its_class() -> None:
-    """But for a property; and the dict of the object is guarded."""
+    """An attribute of the object hides all members but a property, and its dict is guarded."""
     compiled = nbcompile.compile(_read, backend="eager", fullgraph=True)
     t: Any = torch.ones(2).as_subclass(Shadowed)
     for own in ({}, {"value": "own", "computed": 3, "method": lambda: "own", "prop": 4}, {"value": 7}, {}):
@@ -108,7 +108,7 @@ def test_attributes_of_a_tensor_come_before_those_of_its_class() -> None:
 
 
 def test_attributes_that_are_stored_on_a_tensor_of_a_subclass() -> None:
-    """They are read again, and the result of the graph has them; a setter of the class breaks the graph."""
+    """Stored attributes are read again, and the result has them; a setter of the class breaks the graph."""
 
     def stored(t: Any) -> Any:
         y = t + 1
@@ -158,7 +158,7 @@ def in_a_list(x):
     "program", [an_input_before_a_break, used_behind_a_break, with_an_attribute_of_its_own, in_a_list]
 )
 def test_an_input_as_a_subclass_before_a_break(program):
-    """No graph runs before the break, as nothing is computed: the tensor is made of the input itself."""
+    """No graph runs before the break, because nothing is computed: the result is created from the input itself."""
     given = [torch.ones(3), torch.ones(3)]
     expected, found = program(given[0]), nbcompile.compile(program, backend="eager")(given[1])
     assert type(found) is type(expected) is Named

@@ -1,4 +1,4 @@
-"""An input of a user's class is changed in place as in eager mode: values, sizes, strides, memory and history.
+"""In-place mutations of an input of a user's class: values, sizes, strides, memory and history are eager mode's.
 
     s = x.as_subclass(S); f(s)    ->    s.unsqueeze_(0) in f is seen by the caller
 
@@ -16,11 +16,11 @@ WEIGHT = torch.arange(1.0, 7).reshape(2, 3).requires_grad_()
 
 
 class Named(torch.Tensor):
-    """A class without operators of its own."""
+    """A class that overrides no operator."""
 
 
 class Doubling(torch.Tensor):
-    """A class with an answer of its own."""
+    """A class that overrides an operator."""
 
     @classmethod
     def __torch_function__(cls, function, types, arguments=(), keywords=None):
@@ -80,7 +80,7 @@ def run(function, given):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_changes_are_seen_by_the_caller(name, backend, cls):
-    """The input, the result and the gradient are those of eager mode, call after call."""
+    """The input, the result and the gradient are eager mode's, in each call."""
     compiled = nbcompile.compile(PROGRAMS[name], backend=backend)
     for ours, eagers in zip(inputs(cls), inputs(cls), strict=True):
         assert run(compiled, ours) == run(PROGRAMS[name], eagers)
@@ -89,7 +89,7 @@ def test_changes_are_seen_by_the_caller(name, backend, cls):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_result_with_a_history_is_written_after_a_break(dynamic):
-    """It may be written in place, as it is no leaf."""
+    """Such a tensor can be mutated in place, because it is not a leaf."""
 
     def program(x):
         s = x.as_subclass(Named)
@@ -106,7 +106,7 @@ def test_a_result_with_a_history_is_written_after_a_break(dynamic):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_one_of_several_views_is_not_written():
-    """What eager mode refuses raises here, too, in other words."""
+    """An operation that eager mode refuses raises an error here, too, with another text."""
     for function in (add_one := lambda s: s.add_(1), nbcompile.compile(add_one)):
         part = (torch.ones(2, 3) * WEIGHT).as_subclass(Named).unbind()[0]
         with pytest.raises(RuntimeError, match="is being (modified inplace|used in an in-place operation)"):

@@ -1,4 +1,4 @@
-"""A plain tensor that ``as_subclass`` makes is a tensor of its own, on the memory of the first.
+"""A plain tensor that ``as_subclass`` creates is another object that shares its argument's memory.
 
 Read next: tests/tracing/variables/test_subclasses_questions.py
 """
@@ -61,7 +61,7 @@ def seen(function, needs_grad, says_views):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
 def test_as_subclass_of_a_plain_tensor(function, backend):
-    """Identity, memory, versions and attributes are eager's; AOTAutograd does not say that a result is a view of another."""
+    """Identity, memory, versions and attributes are eager mode's; with AOTAutograd, ``_is_view`` may differ."""
     nbcompile.reset()
     options = function is with_gradient, backend == "eager"
     assert seen(nbcompile.compile(function, backend=backend), *options) == seen(function, *options)
@@ -85,7 +85,7 @@ RECORDS = {
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("name", RECORDS)
 def test_items_of_a_record_are_of_the_class(name):
-    """What sort, topk and qr return is torch's tuple with names, whose items are of the class of the argument."""
+    """``sort``, ``topk`` and ``qr`` return torch's named tuple, whose items have the class of the argument."""
     function, x = RECORDS[name], torch.randn(4, 4).as_subclass(Sub)
     expected, result = function(x), nbcompile.compile(lambda given: function(given), fullgraph=True)(x)
     assert type(result) is type(expected)

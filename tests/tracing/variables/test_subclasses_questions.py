@@ -1,4 +1,4 @@
-"""What is asked of tensors of other classes: whether they are parameters, and what their classes say of attributes."""
+"""Questions about tensors of other classes: whether they are parameters, and their overridden attributes."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ class Plain(torch.Tensor):
 
 
 class Answering(torch.Tensor):
-    """Answers for attributes, and says which ones it knows by ``==``."""
+    """A class that overrides attributes, and identifies them by ``==``."""
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -27,7 +27,7 @@ class Answering(torch.Tensor):
 
 
 def compiled(function):
-    """The function compiled, and the graphs it will have."""
+    """The compiled function, and the list of its graphs."""
     graphs = Graphs()
 
     return nbcompile.compile(function, backend=graphs), graphs
@@ -55,8 +55,8 @@ def of_either(x, y):
 @pytest.mark.parametrize("question", [of_a_parameter, of_a_buffer, of_either])
 @pytest.mark.parametrize("kind", MADE)
 def test_a_tensor_marked_as_a_parameter_or_buffer_is_one(question, kind):
-    """nn.Parameter and nn.Buffer mark a tensor of another class: isinstance sees the mark, also when it comes and goes."""
-    nbcompile.reset()  # one function, in many tests
+    """``isinstance`` with nn.Parameter and nn.Buffer reads a mark on the tensor, which may change."""
+    nbcompile.reset()  # one function for many tests
     call, graphs = compiled(question)
     y = torch.zeros(2)
     for x in (MADE[kind](), torch.nn.Parameter(MADE[kind]()), torch.nn.Buffer(MADE[kind]())):
@@ -71,7 +71,7 @@ def test_a_tensor_marked_as_a_parameter_or_buffer_is_one(question, kind):
 
 @pytest.mark.parametrize("name", ["ndim", "shape", "is_leaf", "dtype", "layout"])
 def test_a_class_is_asked_for_attributes(name):
-    """``__torch_function__`` recognises ``torch.Tensor.ndim.__get__`` by ==, in a tuple and as a key."""
+    """``__torch_function__`` identifies ``torch.Tensor.ndim.__get__`` by ``==``, in a tuple and as a key."""
 
     def read(x, y):
         return y + 1, getattr(x, name)
@@ -83,7 +83,7 @@ def test_a_class_is_asked_for_attributes(name):
 
 
 def test_descriptors_and_their_methods_are_compared_as_python_does():
-    """Each look-up makes another ``__get__``; equal ones are of one descriptor. So are bound methods of C."""
+    """Each lookup creates another ``__get__``; those of one descriptor are equal."""
 
     def look(x):
         get = torch.Tensor.ndim.__get__

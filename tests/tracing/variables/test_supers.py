@@ -1,4 +1,4 @@
-"""``super()``: the next class in the order of the object's own."""
+"""``super()``: the next class in the method order of the object's class."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ NAMES = {"Base": Base, "Both": Both, "Right": Right, "both": Both(), "Made": Mad
 
 
 def test_the_order_is_that_of_the_objects_class():
-    """With several bases, the next one need not be a base of the class that asks."""
+    """The next class need not be a base of the class that calls ``super()``."""
     check(
         "both.method()", "super(Both, both).method(3)", "super(Right, both).method(2)", "super(Base, both).method()",
         "Both.named()", "super(Both, Both).named()", "both.value", "both.of('rate')", "both.of('nothing')", "both.has('zz')",
@@ -93,12 +93,12 @@ def test_the_order_is_that_of_the_objects_class():
 
 
 def test_what_super_says_of_itself():
-    """Its own attributes are found where no class has them; its class is super."""
+    """The attributes of ``super()`` itself are found if no class has them."""
     check("both.parts()", "both.of('__class__')", **NAMES)
 
 
 def test_arguments_that_do_not_fit():
-    """An object of another class, what is no class, too many, or a name."""
+    """An object of another class, a value that is not a class, too many arguments and keywords raise errors."""
     check(
         "super(Both, 3)",
         "super(list, [1])[0]",
@@ -113,12 +113,12 @@ def test_arguments_that_do_not_fit():
 
 
 def test_the_last_class_takes_no_arguments():
-    """``object.__init__`` refuses them, by name too, but where only ``__new__`` is the class's own."""
+    """``object.__init__`` refuses arguments, unless the class defines only ``__new__``."""
     check("both.initialise()", "both.initialise(1)", "both.initialise(a=1)", "type(Made(1, 2)) is Made", **NAMES)
 
 
 def test_methods_of_built_in_bases():
-    """A key that is missing leads to the class's own answer, also through ``super().__getitem__``."""
+    """A missing key calls the class's ``__missing__``, also through ``super().__getitem__``."""
     check(
         "items.append(3)\nreturn list(items)", "answers['z']", "answers['y']", "plain['y']", "answers.get('y')",
         "dict.__getitem__(answers, 'q')",
@@ -127,7 +127,7 @@ def test_methods_of_built_in_bases():
 
 
 class Obscure:
-    """Calls of ``super()`` that Python refuses."""
+    """Calls of ``super()`` that raise errors in Python."""
 
     def without_names(*args):  # noqa: N805
         return super().__init__
@@ -151,7 +151,7 @@ class Obscure:
 
 
 def test_super_without_arguments_is_refused_in_the_words_of_python():
-    """A deleted first parameter was an internal error."""
+    """The errors have Python's text, also for a deleted first parameter."""
     check(
         "Obscure().without_names()", "Obscure.deleted(Obscure())", "Obscure.no_parameters()", "Obscure().inside()",
         "Obscure().other(3)", "Obscure().other(Obscure())", Obscure=Obscure,

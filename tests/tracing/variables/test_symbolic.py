@@ -9,7 +9,7 @@ from tests.support.graphs import Graphs
 
 
 def test_arithmetic_of_a_size_stays_symbolic():
-    """One graph serves all sizes, as nothing compares the number with a constant."""
+    """One graph serves all sizes, because the number is not compared with a constant."""
     graphs = Graphs()
 
     compiled = nbcompile.compile(lambda x: x * (x.shape[0] + 1), backend=graphs, fullgraph=True, dynamic=True)

@@ -1,4 +1,4 @@
-"""What a program stores on a tensor is on the tensor, by whichever name it is reached: torch.compile loses some of it."""
+"""Attributes of a tensor, under each of its names: torch.compile loses some of them."""
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ def across_a_break(x):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", [on_a_new_tensor, on_an_input, on_what_was_written_into, across_a_break])
 def test_attributes_are_where_eager_has_them(function, backend):
-    """The result of an in-place operation is another node of the graph, and the same object."""
+    """The result of an in-place operation is another node of the graph, but the same object."""
     mine, eagers = torch.ones(3), torch.ones(3)
     got, wanted = nbcompile.compile(function, backend=backend)(mine), function(eagers)
     assert vars(mine) == vars(eagers)
@@ -57,7 +57,7 @@ def test_attributes_are_where_eager_has_them(function, backend):
 
 @pytest.mark.parametrize("changed", ["v.unsqueeze_(0)", "v.t_()", "v.transpose_(0, -1)", "x.t_()"])
 def test_a_transposed_input_whose_sizes_changed_is_not_read_again(changed):
-    """``x.mT`` read after the call would have the sizes from before ``unsqueeze_``."""
+    """``x.mT`` is computed in the graph, because a read after the call would have the sizes after ``unsqueeze_``."""
 
     def program(x):
         v = x.mT
@@ -81,7 +81,7 @@ def test_a_transposed_input_whose_sizes_changed_is_not_read_again(changed):
     ],
 )
 def test_an_input_whose_sizes_change_in_place_and_its_views_are_as_in_eager_mode(make, program):
-    """Sizes, strides and all of the memory: a wrong stride of the input also wrote to its neighbours."""
+    """Sizes, strides and the whole memory are eager mode's."""
 
     def seen(run):
         x = make()
@@ -94,7 +94,7 @@ def test_an_input_whose_sizes_change_in_place_and_its_views_are_as_in_eager_mode
 
 @pytest.mark.parametrize("name", ["imag", "real", "T", "mT", "H", "data"])
 def test_an_attribute_that_makes_a_tensor_is_read_once(name):
-    """What the program holds twice is one tensor, also in a container and a closure; what it reads twice are two."""
+    """A single read gives one tensor, also in a container and a closure; two reads give two tensors."""
 
     def program(x, kept):
         value = getattr(x, name)
@@ -109,7 +109,7 @@ def test_an_attribute_that_makes_a_tensor_is_read_once(name):
 
 @pytest.mark.parametrize("name", ["names", "is_ort", "is_ipu", "no_such_name"])
 def test_names_that_some_versions_of_torch_have(name):
-    """A name that torch has given up is missing as any other one is, and ``getattr`` finds its default."""
+    """A name that torch has removed is missing, so ``getattr`` returns its default."""
 
     def program(x):
         return x + 1, hasattr(x, name), getattr(x, name, "nothing")
@@ -119,7 +119,7 @@ def test_names_that_some_versions_of_torch_have(name):
 
 
 class Views:
-    """Programs that return an attribute of an input which is a tensor, under one name or several."""
+    """Programs that return a tensor attribute of an input, under one name or several."""
 
     def converted(a):
         view = a.mT
@@ -183,7 +183,7 @@ VIEWS = {name: function for name, function in vars(Views).items() if not name.st
 
 
 def facts(result, given):
-    """What each tensor of a result is, which of them are one object, and which share the input's memory."""
+    """The properties of each tensor of a result, their identities, and whether they are aliases of the input."""
     tensors = [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
     return [
         (
@@ -199,7 +199,7 @@ def facts(result, given):
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_of_an_input_is_one_tensor_under_all_its_names(name, requires_grad, around, backend):
-    """It is read again after the graph: once, and only where that gives what was computed in the graph."""
+    """The view is read once after the graph, and only if that gives the value that the graph computed."""
 
     def seen(function):
         given = torch.arange(7.0, dtype=torch.float64).reshape(1, 7).requires_grad_(requires_grad)

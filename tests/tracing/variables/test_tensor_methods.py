@@ -1,4 +1,4 @@
-"""Methods of tensors that are no nodes of the graph."""
+"""Methods of tensors that are not nodes of the graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.oracle import one_graph
 
 
 def test_sizes_are_numbers():
-    """Of one dimension or of all, with eager's error for a dimension that is not there."""
+    """One size or all sizes are returned; a missing dimension raises eager mode's error."""
     check(
         "x.size()", "x.size(0)", "x.size(dim=-1)", "x.size(3)", "x.size('a')", "x.stride()", "x.stride(0)", "x.numel()",
         "x.nelement()", "x.numel(1)", "x.storage_offset()", "x[1:].storage_offset()", "x.type()", "len(x)", "x.__len__()",
@@ -20,7 +20,7 @@ def test_sizes_are_numbers():
 
 
 def test_items_are_called_by_their_special_methods():
-    """``__getitem__`` and ``__setitem__`` index, and refuse another number of arguments in torch's words."""
+    """``__getitem__`` and ``__setitem__`` index; a wrong number of arguments raises torch's error."""
     check(
         "x.__getitem__(0) + 0", "x.__getitem__()", "x.__getitem__(0, 1)", "x.__setitem__(0)",
         "y = x + 0\nr = y.__setitem__(0, 5.0)\nreturn y, r",
@@ -28,7 +28,7 @@ def test_items_are_called_by_their_special_methods():
 
 
 def test_new_tensors_have_dtype_and_device_of_the_old():
-    """``new_tensor`` and ``new`` take them over, unless another dtype is given."""
+    """``new_tensor`` and ``new`` use the dtype and the device of the tensor, unless another dtype is given."""
     check(
         "x.double().new_tensor([1, 2])", "x.double().new_tensor([1, 2], dtype=torch.int64)", "x.double().new(2, 3).shape",
         "x.double().new(torch.Size([2])).dtype",
@@ -36,7 +36,7 @@ def test_new_tensors_have_dtype_and_device_of_the_old():
 
 
 def test_a_step_size_may_be_a_tensor():
-    """``add_``, ``addcmul_`` and ``addcdiv_`` with a scale that is computed are nodes, and read nothing of it."""
+    """``add_``, ``addcmul_`` and ``addcdiv_`` with a computed scale are nodes, and do not read its value."""
 
     def function(x, scale):
         a = (x + 0).add_(x, alpha=scale)
@@ -50,7 +50,7 @@ def test_a_step_size_may_be_a_tensor():
 
 
 def test_whole_numbers_become_a_list():
-    """``tolist`` of whole numbers is traced, of several dimensions too, where numbers of tensors are captured."""
+    """``tolist`` of ints is traced, also for several dimensions."""
 
     def function(x):
         return x + 1, x.tolist()
@@ -61,14 +61,14 @@ def test_whole_numbers_become_a_list():
 
 
 def test_an_address_is_that_of_the_tensor():
-    """``data_ptr`` is read after the graph has run, of the tensor that is returned."""
+    """``data_ptr`` of the returned tensor is read after the graph has run."""
     address, result = one_graph(lambda x: (lambda y: (y.data_ptr(), y))(x + 1), torch.ones(2))
     assert address == result.data_ptr()
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_change_that_changes_nothing_is_no_node(wanted):
-    """``requires_grad_`` with the setting that the tensor has leaves the graph as it is."""
+    """``requires_grad_`` with the tensor's current setting adds no node."""
     graphs = Graphs()
     x = torch.ones(2, requires_grad=wanted)
     nbcompile.compile(lambda x: x.requires_grad_(wanted) * 2, backend=graphs, fullgraph=True)(x)

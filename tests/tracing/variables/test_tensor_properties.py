@@ -1,4 +1,4 @@
-"""What a program asks about an input beyond TENSOR_MATCH is guarded: a call with another answer runs other code."""
+"""Properties of inputs beyond TENSOR_MATCH are guarded: another value runs other code."""
 
 import pytest
 import torch
@@ -61,10 +61,10 @@ PROPERTIES = {
 @pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
 @pytest.mark.parametrize("question", PROPERTIES)
 def test_the_answer_is_that_of_the_call(question, order, backend):
-    """Whichever tensor is first: the fake tensor may know less than the real one."""
+    """The result is that of the real tensor, in every order of calls."""
     function = eval(f"lambda x: (x.detach() + 1, {question})", {"torch": torch})
     compiled = nbcompile.compile(function, backend=backend)
-    for make in PROPERTIES[question][::order] * 3:  # the third call of each is a fast one
+    for make in PROPERTIES[question][::order] * 3:  # the third call of each uses the fast call path
         tensor = make()
         got, wanted = compiled(tensor), function(tensor)
         assert torch.equal(got[0], wanted[0])
@@ -96,7 +96,7 @@ def bases_of_views(x):
 
 @pytest.mark.parametrize("function", [written_to, names_and_bases, bases_of_views])
 def test_questions_about_what_the_graph_computes(function):
-    """The number of writes, the base of a view and the number of an output are the fake tensor's: one graph."""
+    """The version, the base of a view and the output number come from the fake tensor, in one graph."""
     compiled = nbcompile.compile(function, fullgraph=True)
     for make in (whole, leaf):
         with torch.no_grad():
@@ -119,7 +119,7 @@ def multiplied_through_a_view(x):
 
 @pytest.mark.parametrize("function", [multiplied, multiplied_through_a_view, lambda x: x.detach_().output_nr])
 def test_the_number_of_an_output_that_was_written_to_is_that_of_the_last_operator(function):
-    """The number that the input had in the call was answered: another operator computes it after a write."""
+    """The output number after a mutation is that of the last operator, not that of the call's input."""
     compiled = nbcompile.compile(function)
     for _ in range(3):
         made = [torch.ones(3, 2).requires_grad_().aminmax(dim=1).max for _ in range(2)]
@@ -133,7 +133,7 @@ def version_of_an_input(x):
 
 
 def test_the_version_of_an_input_is_that_of_the_call():
-    """How often an input was written to differs from call to call: Python reads it."""
+    """Python reads the version of an input, because it differs between calls."""
     compiled = nbcompile.compile(version_of_an_input)
     written = whole()
     written.mul_(1).mul_(1)
@@ -143,7 +143,7 @@ def test_the_version_of_an_input_is_that_of_the_call():
 
 
 def test_an_inference_tensor_has_no_version():
-    """The question raises in the compiled function as it does in eager mode."""
+    """The read raises eager mode's error in the compiled function, too."""
 
     @torch.inference_mode()
     def ask(x):
@@ -173,7 +173,7 @@ def is_one_memory(x, y):
 
 
 def test_one_memory_or_two():
-    """Fake tensors have no addresses, so two inputs are compared by eager mode."""
+    """Eager mode compares two inputs, because fake tensors have no addresses."""
     base = torch.arange(8.0)
     compiled = nbcompile.compile(is_one_memory)
     for other in (base[:4], base[4:], base[:4]):
@@ -181,7 +181,7 @@ def test_one_memory_or_two():
 
 
 def test_one_guard_for_each_question():
-    """It is printed as the program spells it, and is not there for programs that do not ask."""
+    """The text of the guard is that of the program, and a property that is not read has no guard."""
 
     def function(x):
         return x.detach() + 1 if x.is_leaf and not x.is_shared() else x

@@ -1,4 +1,4 @@
-"""Special methods of tensors, called by name, are those of eager."""
+"""Special methods of tensors, called by name, give eager mode's results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROGRAMS = {kind: [text for line in lines.splitlines() for text in line.split(" 
 
 
 def function_of(text):
-    """One program of all arguments, which returns what they are afterwards, too."""
+    """A program of all arguments, which also returns their values afterwards."""
     source = f"def f({', '.join(MAKERS)}):\n    a = a * 1\n    return ({text}), a, i, b\n"
     file = f"<special {text}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -62,7 +62,7 @@ def outcome(function):
 
 @pytest.mark.parametrize("text", PROGRAMS["captured"])
 def test_special_methods_in_one_graph(text):
-    """Of masks, None, tuples, lists and numbers; a number is of the type that the method is named after."""
+    """Masks, None, tuples, lists and numbers as operands give eager mode's results, in one graph."""
     function = function_of(text)
     wanted = outcome(function)
     found = outcome(nbcompile.compile(function, backend="eager", fullgraph="Error" not in wanted[0]))
@@ -71,6 +71,6 @@ def test_special_methods_in_one_graph(text):
 
 @pytest.mark.parametrize("text", PROGRAMS["breaking"])
 def test_special_methods_that_break_the_graph(text):
-    """What a fake tensor would answer of itself is left to the tensor, and so are errors."""
+    """A method whose result a fake tensor cannot give breaks the graph, and so does an error."""
     function = function_of(text)
     assert outcome(nbcompile.compile(function, backend="eager")) == outcome(function)

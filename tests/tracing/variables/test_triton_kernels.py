@@ -1,4 +1,4 @@
-"""Triton kernels as the tracer sees them: decorators, ``wrap_triton``, ``triton_op``, and what is refused."""
+"""Triton kernels in the tracer: decorators, ``wrap_triton``, ``triton_op``, and their errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.gpu.kernels import (
     ids=["options", "autotune", "heuristics", "heuristics around autotune", "wrap_triton"],
 )
 def test_decorators(kernel, more, how, factor):
-    """Tuning takes the configuration with the least predicted time; functions of heuristics are traced."""
+    """Autotuning uses the configuration with the least predicted time; heuristics are traced."""
     chosen = (lambda x: launched(kernel(scale), x, *more, **how)) if kernel is torch.library.wrap_triton else None
     found = explained(chosen or (lambda x: launched(kernel, x, *more, **how)), X)
     assert torch.equal(found.result, X * factor)
@@ -55,13 +55,13 @@ def test_decorators(kernel, more, how, factor):
     ids=["hook", "pruning", "heuristics below autotune"],
 )
 def test_what_is_refused_has_a_reason(kernel, more, reason):
-    """The graph ends there: the error names what is not understood."""
+    """The graph breaks, and the error has a reason."""
     with pytest.raises(errors.Unsupported, match=reason):
         explained(lambda x: launched(kernel, x, *more), X).result
 
 
 def test_another_kernel_compiles_again(monkeypatch):
-    """Which kernel a global names is guarded."""
+    """The kernel that a global refers to is guarded."""
     compiled = nbcompile.compile(lambda x: launched(scale, x, 3.0, BLOCK=128), options=ON_A_GPU)
     assert torch.equal(compiled(X), X * 3)
     monkeypatch.setitem(globals(), "scale", shift)
@@ -69,14 +69,14 @@ def test_another_kernel_compiles_again(monkeypatch):
 
 
 def test_a_triton_op_is_looked_into():
-    """Where no derivative is asked for: what surrounds the kernel is part of the graph."""
+    """A ``triton_op`` without gradients is traced, together with the operators around its kernel."""
     found = explained(lambda x: tripled(x) + 1, X)
     assert torch.equal(found.result, X * 3 + 1)
     assert "scale" in [kernel.name for kernel in found.kernels]
 
 
 def test_without_a_target_it_is_as_in_eager_mode():
-    """Triton says that it finds no GPU."""
+    """The error of Triton says that there is no GPU, as in eager mode."""
 
     def error(function):
         with pytest.raises(RuntimeError) as raised:

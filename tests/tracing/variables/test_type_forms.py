@@ -1,4 +1,4 @@
-"""Forms of types that are no classes."""
+"""Type forms that are not classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {"typing": typing, "UserId": UserId, "Box": Box, "Answering": Answering}
 
 
 def test_forms_are_made_and_compared():
-    """By subscripts, whose arguments may be forms; a class may say itself what a subscript is."""
+    """Subscripts create forms, whose arguments may be forms; a class may define its own subscript."""
     check(
         "list[int], dict[str, int]", "list[list[int]]", "typing.get_origin(list[int])",
         "list[int].__args__", "Answering[1], Answering[int, str]", "typing.Any", "{list[int]: 1}[list[int]]", **NAMES,
@@ -32,7 +32,7 @@ def test_forms_are_made_and_compared():
 
 
 def test_equal_forms_are_equal():
-    """Each subscript makes a new form; one may be compared with a class and with anything else."""
+    """Each subscript creates a new form; a form can be compared with any value."""
     check(
         "list[int] == list[int]", "list[int] != list[int]", "list[int] == list[str]", "list[int] == list", "list == list[int]",
         "typing.Optional[int] == typing.Union[int, None]", "(int | str) == (str | int)", "typing.List[int] == list[int]",
@@ -41,7 +41,7 @@ def test_equal_forms_are_equal():
 
 
 def test_forms_are_called():
-    """A list of whole numbers is a list; a new type hands its value on."""
+    """``list[int]`` creates a list; a new type returns its argument."""
     check(
         "list[int]([1, 2])",
         "dict[str, int](a=1)",

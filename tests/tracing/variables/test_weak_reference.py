@@ -1,4 +1,4 @@
-"""Weak references: to inputs, and made by the program."""
+"""Weak references: as inputs, and created by the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {"weakref": weakref, "thing": KEPT, "ref": weakref.ref(KEPT)}
 
 
 def test_a_reference_leads_to_its_object():
-    """It has the hash of its object, is true, and is called without arguments."""
+    """A reference has the hash of its object, is true, and is called without arguments."""
     check(
         "ref() is thing", "ref().method()", "bool(ref)", "hash(ref) == hash(thing)", "hash(weakref.ref(thing)) == hash(thing)",
         "ref(1)", "ref(a=1)", "{ref: 1}[weakref.ref(thing)]", "thing in {ref: 1}", **NAMES,
@@ -25,7 +25,7 @@ def test_a_reference_leads_to_its_object():
 
 
 def test_what_cannot_be_referred_to():
-    """Numbers, lists and dicts have no place for it; the error can be caught."""
+    """Numbers, lists, dicts and strings have no weak references; the program can catch the error."""
     check(
         "weakref.ref(5)",
         "weakref.ref([1])",

@@ -11,7 +11,7 @@ from tests.support.graphs import Graphs
 
 
 def both(make):
-    """A pair of tensors as one."""
+    """A wrapper of a pair of tensors."""
     return TwoTensor(make(2), make(2) * 3)
 
 
@@ -25,7 +25,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_whole_and_its_parts(name):
-    """An operator on the whole, and a part that is read, are traced in one graph, with eager's results."""
+    """An operator on the wrapper, and a read of its part, are traced in one graph, with eager mode's results."""
     graphs = Graphs()
     program = PROGRAMS[name]
     found = nbcompile.compile(program, backend=graphs, fullgraph=True)(both(torch.ones))
@@ -36,7 +36,7 @@ def test_the_whole_and_its_parts(name):
 
 
 def test_an_attribute_that_it_lacks_raises():
-    """The error is eager's, by class and words."""
+    """The error has eager mode's class and text."""
 
     def function(x):
         try:

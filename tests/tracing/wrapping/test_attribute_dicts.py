@@ -1,4 +1,4 @@
-"""A dict from outside that is an object's ``__dict__`` is that object's attributes, under both names, in every call."""
+"""A dict from outside that is an object's ``__dict__`` has that object's attributes, in every call."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import nbcompile
 
 
 class Plain:
-    """A class whose objects have a dict."""
+    """A class whose instances have a dict."""
 
 
 class Slotted:
-    """A class whose objects have a slot and a dict."""
+    """A class whose instances have a slot and a dict."""
 
     __slots__ = ("__dict__", "slot")
 
 
 class Asking:
-    """A class that looks attributes up in Python."""
+    """A class with ``__getattribute__`` in Python."""
 
     def __getattribute__(self, name: str) -> Any:
         return object.__getattribute__(self, name)
@@ -55,19 +55,19 @@ MAKERS: dict[str, Callable[[], Any]] = {
 
 
 def store_then_read(o: Any, d: Any, x: Any) -> Any:
-    """Stores on the object."""
+    """A program that stores an attribute and reads the dict."""
     o.a = 5
     return x + d["a"]
 
 
 def read_then_store(o: Any, d: Any, x: Any) -> Any:
-    """Stores in the dict."""
+    """A program that stores an item and reads the attribute."""
     d["a"] = 5
     return x + o.a
 
 
 def both(o: Any, d: Any, x: Any) -> Any:
-    """Stores under both names in turn."""
+    """A program that stores under both names in turn."""
     before = d["a"] + o.a
     d["a"] = before
     d["a"] += o.a
@@ -75,25 +75,25 @@ def both(o: Any, d: Any, x: Any) -> Any:
 
 
 def whether(o: Any, d: Any, x: Any) -> Any:
-    """Asks for a name that the other one got."""
+    """A program that stores an attribute and checks the dict for it."""
     o.b = 5
     return x + ("b" in d), len(d)
 
 
 def absent(o: Any, d: Any, x: Any) -> Any:
-    """Removes from the dict."""
+    """A program that removes an item and checks the attribute."""
     d.pop("a")
     return x + hasattr(o, "a")
 
 
 def removed(o: Any, d: Any, x: Any) -> Any:
-    """Deletes on the object."""
+    """A program that deletes an attribute and reads the dict."""
     del o.a
     return x, list(d)
 
 
 def through_vars(o: Any, d: Any, x: Any) -> Any:
-    """Has the dict under three names."""
+    """A program that has the dict under three names."""
     vars(o)["a"] = 7
     return x + d["a"], vars(o) is d
 
@@ -102,7 +102,7 @@ PROGRAMS = (store_then_read, read_then_store, both, whether, absent, removed, th
 
 
 def played(function: Callable[..., Any], make: Callable[[], Any], calls: tuple[bool, ...]) -> list[object]:
-    """Results of calls, and what they leave; the dict is the object's own, or a copy."""
+    """The results of calls and the values afterwards; the dict is the object's own, or a copy."""
     found: list[object] = []
     for index, own in enumerate(calls):
         o = make()
@@ -118,7 +118,7 @@ def played(function: Callable[..., Any], make: Callable[[], Any], calls: tuple[b
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_changes_show_under_both_names(program: Callable[..., Any], kind: str, calls: tuple[bool, ...]) -> None:
-    """What is stored on an object is read in a dict that is its ``__dict__``, and only where it is, in each call."""
+    """A stored attribute is visible in a dict exactly if it is the object's ``__dict__``, in each call."""
     nbcompile.reset()  # all kinds share the programs
     compiled = nbcompile.compile(program, backend="eager")
     assert played(compiled, MAKERS[kind], calls) == played(program, MAKERS[kind], calls)
@@ -126,7 +126,7 @@ def test_changes_show_under_both_names(program: Callable[..., Any], kind: str, c
 
 @pytest.mark.parametrize("calls", [(True, False), (False, True, False)])
 def test_two_objects_with_one_dict(calls: tuple[bool, ...]) -> None:
-    """What is stored on an object is read of another that has the same dict, and of no other."""
+    """A stored attribute is visible in another object exactly if it has the same dict."""
 
     def program(left: Any, right: Any, x: Any) -> Any:
         left.a = 5
@@ -149,7 +149,7 @@ def test_two_objects_with_one_dict(calls: tuple[bool, ...]) -> None:
 @pytest.mark.parametrize("store", ["_parameters", "_buffers", "_modules"])
 @pytest.mark.parametrize("calls", [(True, False), (False, True, False)])
 def test_dict_of_a_modules_members(store: str, calls: tuple[bool, ...]) -> None:
-    """What is stored in a dict that is a module's parameters, buffers or submodules is read as its attribute."""
+    """An item that is stored in a module's dict of parameters, buffers or submodules is read as an attribute."""
     new: Any = torch.nn.ReLU() if store == "_modules" else torch.nn.Parameter(torch.full((2,), 3.0))
     old: Any = torch.nn.Tanh() if store == "_modules" else torch.nn.Parameter(torch.ones(2))
 
@@ -171,7 +171,7 @@ def test_dict_of_a_modules_members(store: str, calls: tuple[bool, ...]) -> None:
 
 
 def test_iterator_that_was_begun_before_the_object_was_met() -> None:
-    """A dict that turns out to be an object's goes on in the iterators and views that the program has of it."""
+    """Iterators and views of a dict see attributes that are stored on its object later."""
 
     def program(o: Any, d: Any, x: Any) -> Any:
         items, values = iter(d.items()), d.values()
@@ -187,7 +187,7 @@ def test_iterator_that_was_begun_before_the_object_was_met() -> None:
 
 
 def test_dict_of_arguments_costs_no_guard() -> None:
-    """The dict of ``**named`` is made for each call, so it is no object's and has no guard that says so."""
+    """The dict of ``**named`` is new in each call, so it needs no guard that no object owns it."""
 
     def program(o: Any, x: Any, **named: Any) -> Any:
         named["k"] = 2
@@ -201,12 +201,12 @@ def test_dict_of_arguments_costs_no_guard() -> None:
 
 
 class Counted(dict):  # type: ignore[type-arg]
-    """A dict of a class of its own."""
+    """A subclass of dict."""
 
 
 @pytest.mark.parametrize("cls", [Counted, collections.defaultdict])
 def test_dict_of_another_class(cls: type) -> None:
-    """An object whose ``__dict__`` is a dict of another class shows changes under both names, too."""
+    """An object whose ``__dict__`` has another class shows changes under both names, too."""
 
     def stores(o: Any, d: Any, x: Any) -> Any:
         o.a = 5
@@ -228,7 +228,7 @@ def test_dict_of_another_class(cls: type) -> None:
 
 @pytest.mark.parametrize("kind", ["object", "function", "nn.Module", "new"])
 def test_another_dict_for_an_object(kind: str) -> None:
-    """An object that gets another ``__dict__`` has the attributes of that one, and follows it."""
+    """An object with a new ``__dict__`` has the attributes of that dict, and its later changes."""
 
     def replaces(o: Any, x: Any) -> Any:
         o = Plain() if o is None else o
@@ -253,7 +253,7 @@ def test_another_dict_for_an_object(kind: str) -> None:
 
 @pytest.mark.parametrize("calls", [(True, False, True), (False, True, False)])
 def test_globals_of_a_module(calls: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dict that is a module's globals shows what is stored on the module, and only that one, in each call."""
+    """A dict that is a module's globals shows attributes stored on the module; a copy does not, in each call."""
     module: Any = types.ModuleType("module_with_a")
     monkeypatch.setitem(sys.modules, "module_with_a", module)
 
@@ -277,7 +277,7 @@ def test_globals_of_a_module(calls: tuple[bool, ...], monkeypatch: pytest.Monkey
 
 
 class Answering(dict):  # type: ignore[type-arg]
-    """A dict whose methods are the program's own."""
+    """A dict with methods of the program."""
 
     def __getitem__(self, key: str) -> Any:
         return 7
@@ -314,7 +314,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("make", [Plain, Asking, lambda: types.FunctionType(_stored_and_listed.__code__, {})])
 @pytest.mark.parametrize("first", [dict, Answering])
 def test_the_dict_of_an_object_becomes_one_with_methods_of_its_own(name, make, first):
-    """In a later call `__dict__` is a subclass of dict, or a dict again: what the program asks of it is asked anew."""
+    """In a later call `__dict__` is a subclass of dict, or a dict again: the result is eager mode's."""
     question = QUESTIONS[name]
     function = nbcompile.compile(lambda o, x: (question(o), x + 1), backend="eager")
     for kind in (first, dict, Answering, dict):

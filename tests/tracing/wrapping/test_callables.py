@@ -33,7 +33,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("value", "kind"), KINDS, ids=lambda value: getattr(value, "__name__", "") or str(value))
 def test_the_tracker_of_a_callable(value, kind):
-    """A table knows it, or it is an operator, or a function in Python; any other call breaks the graph."""
+    """A callable is in a table, is an operator, or is a Python function; any other call breaks the graph."""
     tracker, guards = wrapped(value)
     assert isinstance(tracker, kind)
     assert guards, "nothing says that the next call has the same function"
@@ -46,14 +46,14 @@ def test_a_skipped_function_says_why():
 
 
 def test_a_compiled_function_is_the_function():
-    """Of ``compile(f)`` the body of ``f`` is traced; with ``fullgraph`` a break in it is an error."""
+    """``compile(f)`` traces the body of ``f``; with ``fullgraph``, a break in it is an error."""
     compiled, whole = nbcompile.compile(plain), nbcompile.compile(plain, fullgraph=True)
     assert isinstance(wrapped(compiled)[0], functions.FunctionVariable)
     assert isinstance(wrapped(whole)[0], DecoratedVariable)
 
 
 def test_methods_have_their_owner():
-    """A bound method and a partial have what they are bound to."""
+    """A bound method and a partial have their Python type."""
     owner = [1]
     assert wrapped(owner.append)[0].python_type() is type(owner.append)
     assert wrapped(functools.partial(plain, 1))[0].python_type() is functools.partial

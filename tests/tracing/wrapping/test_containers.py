@@ -1,4 +1,4 @@
-"""Containers from outside: their trackers, and what is guarded of them before an item is used."""
+"""Containers from outside: their trackers, and their guards before an item is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - a class without a
     "value", [[1, 2, 3], (1, 2, 3), collections.deque([1, 2, 3])], ids=lambda value: type(value).__name__
 )
 def test_items_of_a_sequence_are_guarded_when_they_are_used(value):
-    """At first class and length are, and each item is lazy; a deque's limit, too."""
+    """First only the class and the length are guarded, and a deque's limit; each item is lazy."""
     tracker, guards = wrapped(value)
     assert isinstance(tracker, (sequences.ListVariable, sequences.TupleVariable, deques.DequeVariable))
     assert all(isinstance(item, LazyVariable) for item in tracker.items)
@@ -30,20 +30,20 @@ def test_items_of_a_sequence_are_guarded_when_they_are_used(value):
 
 
 def test_the_limit_of_a_deque_is_guarded():
-    """An append drops an item where the limit is reached."""
+    """The limit is guarded, because an append to a full deque drops an item."""
     _, guards = wrapped(collections.deque([1], 4))
     assert (GuardKind.EQUALS_MATCH, 4) in guards
 
 
 def test_a_named_tuple_has_its_class_and_reads_fields_by_name():
-    """The source of an item is the attribute that the program reads."""
+    """The source of an item is the field of the named tuple."""
     tracker, _ = wrapped(Pair(1, 2))
     assert tracker.python_type() is Pair
     assert [item.source.attribute for item in tracker.items] == ["a", "b"]
 
 
 def test_one_list_has_one_tracker():
-    """Wrapped at two addresses it is the same tracker, as a change through one name shows through the other."""
+    """A list with two sources has one tracker, because both names show its changes."""
     tracer, value = new_tracer(), [1]
     first = tracer.wrap(value, LocalSource("x"))
     assert tracer.wrap(value, LocalSource("y")) is first
@@ -51,7 +51,7 @@ def test_one_list_has_one_tracker():
 
 
 def test_the_position_of_an_iterator_is_guarded():
-    """How many items of a tuple are left, or which part of a range."""
+    """The number of remaining items of a tuple, or the remaining range, is guarded."""
     over_tuple, over_range = iter((1, 2, 3)), iter(range(10))
     next(over_tuple)
     next(over_range)
@@ -62,7 +62,7 @@ def test_the_position_of_an_iterator_is_guarded():
 
 
 def test_values_of_a_dict_are_lazy():
-    """Its class is guarded, and no value is before something looks it up."""
+    """The class is guarded first; a value is guarded at its lookup."""
     tracker, guards = wrapped({"a": 1, "b": [2]})
     assert isinstance(tracker, mappings.DictVariable)
     assert (GuardKind.TYPE_MATCH, dict) in guards
@@ -71,14 +71,14 @@ def test_values_of_a_dict_are_lazy():
 
 @pytest.mark.parametrize(("count", "kind"), [(2, GuardKind.SET_CONTAINS), (FEW + 1, GuardKind.SET_MEMBERS)])
 def test_members_of_a_set_are_guarded(count, kind):
-    """A few have a guard each; of many there is one guard on the whole set."""
+    """Each member of a small set has a guard; a large set has one guard for all members."""
     _, guards = wrapped(set(range(count)))
     assert (GuardKind.SEQUENCE_LENGTH, count) in guards
     assert [found for found, _ in guards].count(kind) == (count if kind is GuardKind.SET_CONTAINS else 1)
 
 
 def test_the_view_of_a_dict_has_the_tracker_of_the_dict():
-    """A proxy of a plain dict shows that dict; the proxy of a class is passed on as it is."""
+    """A proxy of a plain dict shows that dict; the proxy of a class has no tracker of its kind."""
     tracker, _ = wrapped(types.MappingProxyType({"a": 1}))
     assert tracker.python_type() is types.MappingProxyType
     assert isinstance(tracker, mappings.VariableTracker)
@@ -88,7 +88,7 @@ def test_the_view_of_a_dict_has_the_tracker_of_the_dict():
 
 @pytest.mark.parametrize("value", [range(3), slice(1, 2), staticmethod(len)], ids=lambda value: type(value).__name__)
 def test_small_values_have_their_class(value):
-    """The tracker's Python type is that of the value, and something of it is guarded."""
+    """The tracker has the Python type of the value, and the value is guarded."""
     tracker, guards = wrapped(value)
     assert tracker.python_type() is type(value)
     assert guards

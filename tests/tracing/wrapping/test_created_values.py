@@ -1,4 +1,4 @@
-"""Values that tracing itself created, as trackers."""
+"""Trackers of values that tracing itself created."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def program(x):
 
 
 def test_containers_of_constants_are_containers_of_trackers():
-    """A list and a tuple have their items; a named constant is itself."""
+    """A list and a tuple have trackers of their items; a constant has its value."""
     _, interpreter = frame_of(program, 4)
     listed = interpreter.constant_or_wrap([1, (2, 3)])
     assert isinstance(listed, ListVariable) and isinstance(listed.items[1], TupleVariable)
@@ -21,7 +21,7 @@ def test_containers_of_constants_are_containers_of_trackers():
 
 
 def test_other_containers_and_slices_are_trackers_of_their_own():
-    """A dict, a set and a slice have their parts; the class of a set is kept."""
+    """A dict, a set and a slice have their parts and their class."""
     _, interpreter = frame_of(program, 4)
     assert interpreter.constant_or_wrap({"a": [1]}).get_item(interpreter, interpreter.constant_or_wrap("a")).items
     assert interpreter.constant_or_wrap(frozenset({1})).python_type() is frozenset

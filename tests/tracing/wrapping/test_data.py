@@ -42,7 +42,7 @@ class Compared(torch.Tensor):
     ids=str,
 )  # fmt: skip
 def test_the_guard_of_a_constant(value, kind):
-    """By its kind: identity where ``==`` may be the user's, a test of its own for NaN, which equals nothing."""
+    """The guard depends on the kind: identity if ``==`` may be the user's, and a special guard for NaN."""
     assert data.constant_guard_kind(value) is kind
     tracker, guards = wrapped(value)
     assert isinstance(tracker, ConstantVariable)
@@ -61,7 +61,7 @@ def test_the_guard_of_a_constant(value, kind):
     ids=["plain", "subclass", "wrapper", "own operators", "array"],
 )
 def test_the_tracker_of_a_tensor(make, kind):
-    """By its class: one with operators of its own is passed on, and can be no argument of a node."""
+    """The tracker depends on the class: a class with its own operators cannot be an argument of a node."""
     tracker, guards = wrapped(make())
     assert type(tracker) is kind
     assert (GuardKind.TENSOR_MATCH in [found for found, _ in guards]) is (kind is not data.UnsupportedTensorVariable)
@@ -71,13 +71,13 @@ def test_the_tracker_of_a_tensor(make, kind):
 
 
 def test_a_sparse_tensor_is_no_input():
-    """The graph breaks, by its layout."""
+    """The graph breaks, because of the layout."""
     with pytest.raises(breaks.Unsupported, match="sparse"):
         wrapped(torch.eye(2).to_sparse())
 
 
 def test_an_array_is_passed_on_where_numpy_is_not_traced():
-    """With ``trace_numpy`` off its class is guarded, and nothing else."""
+    """Only the class is guarded without ``trace_numpy``."""
     with config.patch(trace_numpy=False):
         tracker, guards = wrapped(np.ones(2))
     assert not isinstance(tracker, NdarrayVariable)
@@ -85,7 +85,7 @@ def test_an_array_is_passed_on_where_numpy_is_not_traced():
 
 
 def test_a_comparison_of_metadata_takes_two_arguments():
-    """A ``__metadata_guard__`` with another signature, or that is no classmethod, is an error that says so."""
+    """A ``__metadata_guard__`` with a wrong signature, or which is not a classmethod, is an error with a reason."""
 
     class Wrong:
         @classmethod

@@ -1,4 +1,4 @@
-"""Kinds of values: the predicates of the table of wrapping."""
+"""Kinds of values: the predicates of the wrapping table."""
 
 import collections
 import enum
@@ -50,20 +50,20 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("predicate", ACCEPTED, ids=lambda predicate: predicate.__name__)
 def test_predicates(predicate):
-    """Each accepts values of its kind, and none of those that are like them."""
+    """Each predicate accepts values of its kind, and refuses similar ones."""
     accepted, refused = ACCEPTED[predicate]
     assert [value for value in accepted if not predicate(value)] == []
     assert [value for value in refused if predicate(value)] == []
 
 
 def test_a_class_and_its_subclasses():
-    """``is_a`` takes both, ``is_exactly`` the class alone: True is no int there."""
+    """``is_a`` accepts subclasses, and ``is_exactly`` does not: True is not an int there."""
     assert kinds.is_a(int, str)(True) and not kinds.is_a(int, str)(1.0)
     assert kinds.is_exactly(int, str)("a") and not kinds.is_exactly(int, str)(True)
 
 
 def test_containers_of_a_subclass_have_methods_of_their_own():
-    """``append`` of a subclass of list may be another function: it is no method of a container."""
+    """A method of a subclass may be overridden, so it is not treated as the container's."""
 
     class Own(list):
         pass

@@ -1,4 +1,4 @@
-"""Classes, modules and objects of the user's classes from outside."""
+"""Classes, modules, and objects of the user's classes from outside."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("value", "kind"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
 def test_the_tracker_of_an_object(value, kind):
-    """By its class, which is guarded."""
+    """The tracker depends on the class, which is guarded."""
     tracker, guards = wrapped(value)
     assert type(tracker) is kind
     assert tracker.python_type() is type(value)
@@ -64,12 +64,12 @@ def test_the_tracker_of_an_object(value, kind):
 
 
 def test_only_some_trackers_follow_an_assignment_to_the_class():
-    """An object and a module may get another class; what is tracked for its very class may not."""
+    """The class of a plain object or a module can change; the trackers of the other objects have a fixed class."""
     assert [wrapped(value)[0].has_fixed_class for value, _ in KINDS] == [False, True, True, True, False]
 
 
 def test_an_object_of_a_subclass_has_the_built_in_part():
-    """The items of a list, and the plain number of an int."""
+    """A list subclass has its items, and an int subclass its plain number."""
     items, number = wrapped(Listed([1, 2]))[0].base_items, wrapped(Numbered(7))[0].base_items
     assert len(items.items) == 2
     assert type(number.constant()) is int
@@ -77,14 +77,14 @@ def test_an_object_of_a_subclass_has_the_built_in_part():
 
 
 def test_a_container_that_counts_its_items_itself_is_passed_on():
-    """A guard on its length would ask the class's own ``__len__``."""
+    """A guard on the length would call ``__len__`` of the class."""
     tracker, guards = wrapped(Counting([1]))
     assert not isinstance(tracker, ObjectVariable)
     assert GuardKind.SEQUENCE_LENGTH not in [kind for kind, _ in guards]
 
 
 def test_classes_and_modules_are_guarded_by_identity():
-    """Another class with the same members is another class; so is another module."""
+    """Another class or module with the same members fails the guard."""
     module = types.ModuleType("of_nobody")
     for value in (Plain, module, list[int]):
         _, guards = wrapped(value)
@@ -93,20 +93,20 @@ def test_classes_and_modules_are_guarded_by_identity():
 
 
 def test_a_weak_reference_leads_to_its_object_when_it_is_called():
-    """Its class is guarded, and its object is not looked at before."""
+    """The class is guarded; the object is read only if the reference is called."""
     value = Plain()
     _, guards = wrapped(weakref.ref(value))
     assert guards == [(GuardKind.TYPE_MATCH, weakref.ref)]
 
 
 def test_recurrent_and_empty_modules_are_refused():
-    """A recurrent module by its kind; a module whose ``__init__`` has not run, as it has no attributes."""
+    """A recurrent module and a module without ``__init__`` break the graph."""
     for value, message in ((torch.nn.LSTM(2, 2), "LSTM"), (object.__new__(torch.nn.Linear), "Linear")):
         with pytest.raises(breaks.Unsupported, match=message):
             wrapped(value)
 
 
 def test_a_named_tuple_is_no_object_of_a_user():
-    """It is a sequence, also one of a subclass with attributes."""
+    """A named tuple is a sequence."""
     pair = collections.namedtuple("pair", "a b")  # noqa: PYI024 - a class without annotations
     assert not isinstance(wrapped(pair(1, 2))[0], ObjectVariable)

@@ -1,4 +1,4 @@
-"""The table of wrapping: the first row that accepts a value decides."""
+"""The wrapping table: the first row that accepts a value decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def first_row(value: object) -> object:
 
 
 def test_special_kinds_come_before_general_ones():
-    """A named tuple is a sequence and no object of a user; a truth value is a constant."""
+    """A named tuple is wrapped as a sequence, and a bool as a constant."""
     pair = collections.namedtuple("pair", "a b")(1, 2)  # noqa: PYI024 - a class without annotations
     assert first_row(pair) is containers.wrap_sequence
     assert first_row(collections.OrderedDict()) is containers.wrap_dict
@@ -26,7 +26,7 @@ def test_special_kinds_come_before_general_ones():
 
 
 def test_of_an_unknown_kind_only_the_class_is_known():
-    """A generator from outside is passed on; its class is guarded."""
+    """A generator from outside has no tracker of its kind; its class is guarded."""
     value = (item for item in ())
     tracker, guards = wrapped(value)
     assert isinstance(tracker, UnknownVariable)
@@ -34,7 +34,7 @@ def test_of_an_unknown_kind_only_the_class_is_known():
 
 
 def test_a_second_address_must_lead_to_the_same_object():
-    """A list at two addresses has a guard that they are one; a value without an address has none."""
+    """A list with two sources has a guard on their identity; a value without a source adds no guard."""
     tracer, value = new_tracer(), [1]
     table.wrap(tracer, value, LocalSource("x"))
     before = len(guards_of(tracer))
@@ -45,7 +45,7 @@ def test_a_second_address_must_lead_to_the_same_object():
 
 
 def test_a_constant_of_the_program_is_not_guarded():
-    """Without a source a value is the program's own."""
+    """A value without a source belongs to the program."""
     tracer = new_tracer()
     assert isinstance(table.wrap(tracer, 3, None), ConstantVariable)
     assert guards_of(tracer) == []

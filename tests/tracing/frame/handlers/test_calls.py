@@ -11,7 +11,7 @@ BOTH = "f = lambda *a, **k: (a, k)\nreturn f({})"
 
 
 def test_arguments_are_unpacked():
-    """From any iterable and any mapping; a name twice, and a name that is no text, are refused."""
+    """Any iterable and any mapping can be unpacked; a repeated keyword and a key that is not a string raise errors."""
     check(
         *(BOTH.format(given) for given in (
             "*[1], **{'b': 2}", "*'ab'", "*{1: 2}", "*5", "**5", "**{'a': 1}, **{'a': 2}", "**{1: 2}", "a=1, **{'a': 2}",
@@ -22,7 +22,7 @@ def test_arguments_are_unpacked():
 
 
 def test_what_is_called():
-    """Values that are no functions; a class makes an object."""
+    """Values that are not callable raise Python's error; a class creates an object."""
     check(
         "(1)()",
         "None()",
@@ -35,13 +35,13 @@ def test_what_is_called():
 
 
 class Text(str):
-    """A str."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 def test_a_keyword_of_a_subclass_of_str_is_left_to_python():
-    """The very object is a key of the callee's ``**kwargs``; that was an internal error."""
+    """The keyword in the callee's ``**kwargs`` has the caller's class."""
 
     def given(**named):
         return named

@@ -27,7 +27,7 @@ NAMES = {"Claimed": Claimed, "Own": Own, "KINDS": (TypeError, KeyError)}
 
 
 def test_a_handler_is_found_by_the_order_of_bases():
-    """A class, a tuple of them, a base; what a metaclass says of subclasses is not asked."""
+    """A clause catches by a class, a tuple of classes or a base class; ``__subclasscheck__`` is not called."""
     raising = "try:\n    raise {}\nexcept {} as error:\n    return 'caught', type(error)\n"
     check(
         raising.format("Own(1)", "KeyError"), raising.format("Own", "(ValueError, LookupError)"), raising.format("Own", "KINDS"),
@@ -37,7 +37,7 @@ def test_a_handler_is_found_by_the_order_of_bases():
 
 
 def test_what_cannot_be_caught():
-    """Numbers and other classes, also in a tuple, and tuples in tuples; only where something is raised."""
+    """A clause with a value that is not an exception class raises a TypeError, but only if an exception is raised."""
     trying = "try:\n    {}\nexcept {}:\n    return 1\nreturn 2"
     check(
         *(trying.format(body, kind) for body in ("raise ValueError(3)", "pass") for kind in ("5", "int", "(KeyError, 5)", "(KINDS, Own)")),
@@ -46,7 +46,7 @@ def test_what_cannot_be_caught():
 
 
 def test_the_way_out_of_a_block():
-    """``else`` runs without an exception, ``finally`` in any case, and its return replaces the exception."""
+    """``else`` runs without an exception, ``finally`` always runs; a return in ``finally`` replaces the exception."""
     check(
         "try:\n    x = 1\nexcept ValueError:\n    x = 2\nelse:\n    x = 3\nfinally:\n    y = 4\nreturn x, y",
         "try:\n    raise KeyError(1)\nfinally:\n    return 5",
@@ -57,7 +57,7 @@ def test_the_way_out_of_a_block():
 
 
 def test_patterns():
-    """Sequences, mappings, classes and guards, in order; what binds a name binds it for the whole function."""
+    """Patterns of sequences, mappings and classes, and their guards, are tried in order and bind names as in Python."""
     matching = "match {}:\n    case [1, *rest]:\n        return 'list', rest\n    case {{'a': value, **rest}}:\n        return value, rest\n    case int(n) if n > 3:\n        return n\n    case str():\n        return 'text'\n    case _:\n        return 'other'"
     check(
         *(
@@ -77,43 +77,43 @@ class Pair:
 
 
 class OfNames:
-    """Its ``__match_args__`` is no tuple."""
+    """A class whose ``__match_args__`` is not a tuple."""
 
     __match_args__ = ["x"]
 
 
 class OfNumbers:
-    """The names of its patterns are no strings."""
+    """A class whose ``__match_args__`` contains an int."""
 
     __match_args__ = (1,)
 
 
 class Twice:
-    """It has one attribute twice."""
+    """A class whose ``__match_args__`` contains one name twice."""
 
     __match_args__ = ("x", "x")
     x = 1
 
 
 class Plain:
-    """No positional patterns."""
+    """A class without positional patterns."""
 
     x = 3
 
 
 class OnlyFive(type):
-    """A metaclass that answers instance checks."""
+    """A metaclass that defines ``__instancecheck__``."""
 
     def __instancecheck__(cls, value):
         return value == 5
 
 
 class Five(metaclass=OnlyFive):
-    """Its only instance is 5."""
+    """A class whose only instance is 5."""
 
 
 def test_patterns_of_classes_match_as_in_python():
-    """By ``isinstance``, names in order, an attribute that is missing, and what is refused."""
+    """Class patterns use ``isinstance`` and the names in order, and raise Python's errors."""
     names = {each.__name__: each for each in (Pair, OfNames, OfNumbers, Twice, Plain, Five)}
     patterns = (
         "Pair(1, 2)", "Pair(1, y)", "Pair(y=2)", "Pair(1, 2, 3)", "Pair(1, x=1)", "OfNames(1)", "OfNumbers(1)", "Twice(1, 1)",
