@@ -1,4 +1,4 @@
-"""What is done around torch's AOTAutograd: which wrapper a graph gets, what is refused, and the callbacks' programs."""
+"""The stage around torch's AOTAutograd: the choice of a wrapper, graphs that are refused, the compilers' programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.captured import capture, copies, fake_examples
 
 
 class Programs:
-    """Compilers that run graphs as they are, and keep them by their role."""
+    """Compilers that run graphs unchanged, and record each graph under its role."""
 
     def __init__(self):
         self.graphs = {}
@@ -39,7 +39,7 @@ class Programs:
                 arguments.clear()
                 return graph(*given)
 
-            program._boxed_call = True  # torch's own wrapper asks
+            program._boxed_call = True  # torch's own wrapper reads this attribute
             return program
 
         return compile_one
@@ -67,7 +67,7 @@ def leaf(*size):
     (lambda x: (x.sin() * x).sum(), (leaf(3),), "training"),
 ], ids=["inference", "writes", "trains"])  # fmt: skip
 def test_a_graph_gets_the_cheapest_wrapper_that_does(function, inputs, wrapper):
-    """None for inference that writes to nothing; ours otherwise. Results, writes and gradients are eager's."""
+    """An inference graph without mutation has no wrapper, other graphs have ours; results and gradients are eager's."""
     run, programs, artifact = compiled(function, *inputs)
     assert artifact.wrapper_kind == wrapper and not artifact.obstacle
     assert set(programs.graphs) == ({"forward", "backward"} if wrapper == "training" else {"inference"})
@@ -82,7 +82,7 @@ def test_a_graph_gets_the_cheapest_wrapper_that_does(function, inputs, wrapper):
 
 
 def test_the_joint_graph_is_shown_before_it_is_cut():
-    """Once, with the operators of both halves."""
+    """The compilers get the joint graph once, with the operators of both halves."""
     _, programs, _ = compiled(lambda x: x.sin().sum(), leaf(3))
     (joint,) = programs.joint
     names = {node.name for node in joint.graph.nodes}
@@ -90,7 +90,7 @@ def test_the_joint_graph_is_shown_before_it_is_cut():
 
 
 def test_without_recomputation_the_forward_saves_what_eager_mode_saves():
-    """With it, cheap values are computed again in the backward."""
+    """With recomputation, the forward graph saves only one value: cheap values are recomputed in the backward graph."""
 
     def function(x):
         return (x.sin().exp() * 2).cos().sum()
@@ -103,20 +103,20 @@ def test_without_recomputation_the_forward_saves_what_eager_mode_saves():
 
 
 def test_a_write_that_changes_sizes_is_left_to_eager_mode():
-    """AOTAutograd would set the strides of its own result."""
+    """A graph that transposes its input in place falls back: AOTAutograd would set the strides of its own result."""
     with pytest.raises(NeedsEagerFallback, match="changes the sizes or strides of an input"):
         compiled(lambda x: x.t_() + 1, torch.randn(2, 3))
 
 
 def test_a_subclass_is_what_aotautograd_flattens():
-    """A parameter is none."""
+    """A wrapper subclass that AOTAutograd flattens counts as a subclass; a parameter does not."""
     x = TwoTensor(torch.randn(3), torch.randn(3))
     assert aot_autograd.is_subclass(x)
     assert not any(map(aot_autograd.is_subclass, (torch.ones(2), 3, torch.nn.Parameter(torch.ones(2)))))
 
 
 def metadata(**other):
-    """AOTAutograd's metadata of a graph that needs nothing."""
+    """AOTAutograd's metadata of a graph that needs no wrapper."""
     plain = {
         "num_mutated_inp_runtime_indices": 0, "num_outputs_aliased": 0, "num_intermediate_bases": 0,
         "grad_enabled_mutation": None, "dynamic_outputs": False, "tokens": {}, "mutated_graph_handled_indices": [],
@@ -130,7 +130,7 @@ def metadata(**other):
     {"mutated_graph_handled_indices": [0]},
 ], ids=str)  # fmt: skip
 def test_each_part_of_the_metadata_asks_for_a_wrapper(monkeypatch, other):
-    """Without any of them, arguments and results are passed on as they are."""
+    """A graph needs a wrapper if any of these fields is set; without one, arguments and results pass unchanged."""
     monkeypatch.setattr(torch_internals, "waits_for_collectives", lambda found: False)
     module = torch.fx.symbolic_trace(lambda x: (x + 1,))
     assert aot_autograd._needs_no_wrapper(metadata(), module, [torch.ones(2)])
@@ -141,7 +141,7 @@ def test_each_part_of_the_metadata_asks_for_a_wrapper(monkeypatch, other):
 
 
 def test_donated_memory_is_not_donated():
-    """Our backward graphs do not write to what was saved, so that a graph may be retained."""
+    """Saved tensors are not donated by default: our backward graphs do not write to them. A graph may be retained."""
     info = types.SimpleNamespace(mutates_metadata=False, mutates_data=False)
     found = types.SimpleNamespace(bw_donated_idxs=[1], input_info=[info])
     assert not runtime_wrapper.donation_is_asked_for()
@@ -151,7 +151,7 @@ def test_donated_memory_is_not_donated():
 
 
 def test_an_interrupt_and_the_grad_mode_are_kept():
-    """A compiler that changes the mode of gradients does not change the caller's."""
+    """Compiling a graph leaves the grad mode of the caller as it was."""
     before = torch.is_grad_enabled()
     compiled(lambda x: (x.sin() * x).sum(), leaf(3))
     assert torch.is_grad_enabled() is before

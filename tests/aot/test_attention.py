@@ -1,4 +1,4 @@
-"""Attention that is written out becomes ATen's fused operator where it is exactly that."""
+"""Attention that is written as separate steps becomes ATen's fused operator where both compute exactly the same."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ NOTHING = -math.inf
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    """The pattern is replaced at any size: these programs are small."""
+    """The pattern is replaced at any size, because these programs are small."""
     monkeypatch.setattr(attention, "SMALL_SCORES", 0)
 
 
 def compiled(function, *arguments):
-    """The result, and what the record says of graphs and notes."""
+    """The result, and the fused operators and notes in the record."""
     frame_recorder = nbcompile.api.new_recorder("attention")
     with frame_recorder.listening():
         result = nbcompile.compile(function)(*arguments)
@@ -33,7 +33,7 @@ def compiled(function, *arguments):
 
 
 def heads(*size, dtype=torch.float32):
-    """Query, keys and values."""
+    """Query, keys and values of one shape."""
     torch.manual_seed(0)
     return torch.randn(3, *size, dtype=dtype).unbind()
 
@@ -106,7 +106,7 @@ SPELLINGS = (
 @pytest.mark.parametrize("size", [(2, 3, 8, 16), (4, 8, 16), (1, 1, 5, 7)], ids=str)
 @pytest.mark.parametrize("function", SPELLINGS, ids=lambda each: each.__name__)
 def test_each_spelling_is_fused_and_gives_what_eager_gives(function, size):
-    """Scales, masks and biases in the usual spellings; rows without keys are NaN, or a mean, as eager's are."""
+    """Each usual spelling of scale, mask and bias is fused; a row without keys is NaN or a mean, as in eager mode."""
     q, k, v = heads(*size)
     result, fused, notes = compiled(function, q, k, v)
     torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
@@ -123,7 +123,7 @@ def mask_then_bias(q, k, v):
 @pytest.mark.parametrize("number", [math.inf, NOTHING, math.nan, 1e30], ids=str)
 @pytest.mark.parametrize("function", [*SPELLINGS, mask_then_bias], ids=lambda each: each.__name__)
 def test_what_is_no_number_among_queries_and_keys(function, number, into):
-    """Rows of nothing but minus infinity, and scores that are no number but masked, are as the steps have them."""
+    """Infinities and NaNs in queries and keys, masked ones included, give the result of the separate steps."""
     q, k, v = heads(2, 2, 8, 16)
     q, k = q.abs(), k.abs()
     if into != "k":
@@ -137,7 +137,7 @@ def test_what_is_no_number_among_queries_and_keys(function, number, into):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_other_types_are_fused(dtype):
-    """Whatever the kernel takes."""
+    """Attention in float64, bfloat16 and float16 is fused, too."""
     q, k, v = heads(2, 2, 8, 16, dtype=dtype)
     result, fused, _ = compiled(masked, q, k, v)
     # The steps round the scores to the type of the tensors, the kernel does not.
@@ -146,7 +146,7 @@ def test_other_types_are_fused(dtype):
 
 
 def test_projections_and_heads():
-    """A whole layer: what is transposed around attention is not copied for it, and the result's strides are eager's."""
+    """The transposes around attention in a whole layer are not copied, and the result has eager's strides."""
 
     def layer(x, *weights):
         q, k, v = ((x @ each).view(2, 9, 4, 8).transpose(1, 2) for each in weights)
@@ -160,7 +160,7 @@ def test_projections_and_heads():
 
 
 def test_keys_kept_transposed():
-    """Keys that are stored with the width first are turned for the kernel."""
+    """Keys that are stored transposed are transposed back for the kernel."""
     q, k, v = heads(2, 2, 6, 8)
     turned = k.transpose(-2, -1).contiguous()
 
@@ -215,7 +215,7 @@ def divided_by_zero(q, k, v):
 
 
 def test_sizes_may_be_symbols():
-    """The length of a sequence that changes is no reason against it."""
+    """Attention over a sequence of symbolic length is fused, too."""
     call = nbcompile.compile(masked, dynamic=True)
     for length in (5, 9, 17):
         q, k, v = heads(2, 2, length, 16)
@@ -224,7 +224,7 @@ def test_sizes_may_be_symbols():
 
 
 def test_gradients_are_those_of_the_steps():
-    """A graph with a backward is left as it is written."""
+    """A graph with a backward pass is not fused."""
     given = [each.requires_grad_() for each in heads(2, 2, 8, 16)]
     result, fused, _ = compiled(masked, *given)
     expected = torch.autograd.grad(masked(*given).sum(), given)
@@ -234,7 +234,7 @@ def test_gradients_are_those_of_the_steps():
 
 @pytest.mark.parametrize(("size", "fused"), [((2, 3, 5, 16), 0), ((4, 16, 16), 0), ((2, 4, 32, 16), 1)])
 def test_few_scores_stay_separate_steps(monkeypatch, size, fused):
-    """Where all scores fit into the first cache, two products and a kernel are faster than one call of the operator."""
+    """Attention whose scores fit into the L1 cache is not fused: two products and a kernel are faster there."""
     monkeypatch.setattr(attention, "SMALL_SCORES", 4096)
     q, k, v = heads(*size)
     result, found, _ = compiled(plain, q, k, v)

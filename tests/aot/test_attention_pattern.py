@@ -1,4 +1,4 @@
-"""Graphs that are not exactly attention."""
+"""Graphs that look like attention, and are not exactly attention."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.aot.test_attention import (
     ids=lambda each: each.__name__,
 )  # fmt: skip
 def test_what_is_not_exactly_attention_stays(function):
-    """Weights that are used elsewhere, numbers that leave a masked score some weight, another order or width."""
+    """A graph is not fused if it uses the weights elsewhere, gives a masked score some weight, or has another order."""
     q, k, v = heads(2, 2, 8, 16)
     result, fused, _ = compiled(function, q, k, v)
     torch.testing.assert_close(result, function(q, k, v), equal_nan=True)

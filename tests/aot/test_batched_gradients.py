@@ -25,7 +25,7 @@ def leaves():
     ids=["a product", "a result without a gradient", "a sum"],
 )
 def test_a_batch_of_gradients(program):
-    """Each member of the batch has its own gradients."""
+    """A batch of tangents gives a batch of gradients, each equal to eager's."""
     compiled = nbcompile.compile(program)
     expected, found = [], []
     for function, results in ((program, expected), (compiled, found)):
@@ -38,7 +38,7 @@ def test_a_batch_of_gradients(program):
 
 
 def test_a_jacobian():
-    """``torch.autograd.functional.jacobian(vectorize=True)`` asks for such a batch."""
+    """``torch.autograd.functional.jacobian(vectorize=True)`` differentiates with a batch of tangents."""
     x, w = leaves()
 
     def program(x):
@@ -50,7 +50,7 @@ def test_a_jacobian():
 
 
 def test_a_batch_beside_one_gradient():
-    """The graph may be kept: the next backward, of one gradient, has what was saved."""
+    """A graph that is retained after a batch of gradients still has its saved tensors for the next backward pass."""
     x, w = leaves()
     (result,) = nbcompile.compile(lambda x, w: ((x @ w).sin(),))(x, w)
     batch = torch.eye(9).reshape(9, 3, 3)

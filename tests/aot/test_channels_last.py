@@ -12,7 +12,7 @@ CONVOLUTION = torch.ops.aten.convolution.default
 
 
 def marked(function, *inputs):
-    """What is noted, and which convolutions are marked."""
+    """The notes of the pass, and which convolutions it marks."""
     graph = traced(function, *inputs)
     notes = mark_channels_last(graph)
     return notes, [
@@ -33,12 +33,12 @@ def twice(x, w, v):
 
 
 def test_convolutions_that_gain_are_marked():
-    """Windows of nine pixels over many channels; the note says how many."""
+    """Convolutions with 3x3 windows over many channels are marked, and a note counts them."""
     assert marked(twice, images(), weights(), weights()) == (("channels last: 2 convolutions",), [True, True])
 
 
 def test_windows_of_one_pixel_follow_the_others():
-    """Alone they gain nothing; beside one that does, no element is transposed between the two."""
+    """A 1x1 convolution alone gains nothing; next to a marked one it is marked, so that nothing is transposed."""
     assert marked(twice, images(), weights(1), weights(1)) == ((), [False, False])
     assert marked(twice, images(), weights(3), weights(1))[1] == [True, True]
 
@@ -56,11 +56,11 @@ def test_windows_of_one_pixel_follow_the_others():
     ids=["few channels in", "few channels out", "few pixels", "float64", "transposed", "one dimension"],
 )
 def test_what_gains_nothing_is_left(function, inputs):
-    """Each of these alone keeps the format that it is in."""
+    """A convolution that gains nothing keeps the format of its input."""
     assert marked(function, *inputs) == ((), [False])
 
 
 def test_what_is_returned_has_eagers_strides():
-    """A result of the graph, or a view of it, stays in the format that eager mode returns."""
+    """A result of the graph, or a view of it, keeps the strides that eager mode returns."""
     assert marked(F.conv2d, images(), weights()) == ((), [False])
     assert marked(lambda x, w: F.conv2d(x, w).permute(0, 2, 3, 1), images(), weights()) == ((), [False])

@@ -1,4 +1,4 @@
-"""What a checkpoint computes again draws the numbers of the first time, also in a graph that runs as it was captured.
+"""Random operators in a checkpoint: recomputation draws the same numbers again, also in a graph that runs as captured.
 
 In torch: test/dynamo/test_activation_checkpointing.py. Read next: nbcompile/aot/checkpoints.py
 """
@@ -46,7 +46,7 @@ def selective(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("function", [plain, nested, selective])
 def test_dropout_in_a_checkpoint(function, backend, dynamic):
-    """The loss, its gradients, and the generator afterwards; torch draws anew with ``backend="eager"``."""
+    """Loss, gradients and the generator's state equal eager's; torch draws new numbers with ``backend="eager"``."""
 
     def program(compiled):
         run = compiled(function)
@@ -63,7 +63,7 @@ def test_dropout_in_a_checkpoint(function, backend, dynamic):
 
 
 def test_a_graph_that_runs_as_captured():
-    """The reason does not matter: here it is that nothing needs the noise."""
+    """A checkpoint in a graph that runs as captured draws the same numbers twice, whatever caused the fallback."""
 
     def with_noise(x):
         torch.rand(2)
@@ -85,7 +85,7 @@ def test_a_graph_that_runs_as_captured():
 
 
 def test_a_graph_without_checkpoints_is_itself():
-    """Nothing is copied."""
+    """A graph without checkpoints is not copied."""
     seen = []
     nbcompile.compile(torch.sin, backend=lambda graph, _: seen.append(graph) or graph.forward)(torch.ones(2))
     assert checkpoints.with_eager_checkpoints(seen[0]) is seen[0]
@@ -94,7 +94,7 @@ def test_a_graph_without_checkpoints_is_itself():
 @pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_rate_that_has_to_be_a_constant(backend):
-    """AOTAutograd asks for the float's value, and is called again with it: no reason to run as captured."""
+    """AOTAutograd asks for the value of a float, and is called again with it: the graph does not run as captured."""
     layers = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.5))
 
     def program(compiled):

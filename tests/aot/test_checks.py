@@ -1,4 +1,4 @@
-"""Operators that look at values in eager mode, and whose ATen operators do not: the compiled graph checks them, too."""
+"""Operators that check values in eager mode, and whose ATen operators do not: the compiled graph checks them, too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAN = float("nan")
     ("value", "target"), [(2.0, 1.0), (-0.1, 0.0), (NAN, 0.0), (0.5, 2.0), (0.5, -1.0), (0.5, NAN)]
 )
 def test_probabilities_and_targets_are_from_0_to_1(value, target, reduction):
-    """binary_cross_entropy of anything else is an error in both, also of one element among others."""
+    """binary_cross_entropy of a value outside [0, 1] is an error in both modes, also if only one element is outside."""
     inputs = torch.full((40,), 0.5), torch.full((40,), 0.5)
     inputs[0][7], inputs[1][7] = value, target
 
@@ -29,7 +29,7 @@ def test_probabilities_and_targets_are_from_0_to_1(value, target, reduction):
 
 
 def test_the_check_changes_no_value_and_no_gradient():
-    """Losses and gradients of probabilities, those at both ends and a negative zero included, are eager mode's."""
+    """Losses and gradients of probabilities equal eager mode's, at both ends of the range and for -0.0, too."""
     values = torch.tensor([0.0, -0.0, 1.0, 0.25, 0.75, 0.5])
     targets, weight = torch.tensor([0.0, 1.0, 1.0, 0.0, 0.3, -0.0]), torch.rand(6)
 
@@ -73,7 +73,7 @@ def outcome(function, ids, requires_grad):
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("function", [as_a_factor, unused, shape_alone])
 def test_an_id_that_is_no_class_is_eagers_error(function, requires_grad):
-    """one_hot of an id that is too large, or negative, whether its result is used, its shape alone, or nothing."""
+    """one_hot of a class that is too large or negative is an error, also if its result, or its value, is unused."""
     compiled = nbcompile.compile(function)
     for ids in ([0, 1, 2], [0, 9, 1], [-1, 0, 0]):
         given = torch.tensor(ids)
@@ -81,7 +81,7 @@ def test_an_id_that_is_no_class_is_eagers_error(function, requires_grad):
 
 
 def test_no_class_at_all():
-    """An id is refused where there are 0 classes."""
+    """Any class is refused where there are 0 classes."""
     with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
         nbcompile.compile(lambda ids: F.one_hot(ids, 0))(torch.tensor([0]))
 
@@ -119,7 +119,7 @@ def test_an_inverse_fourier_transform_of_frames_is_one_graph(call, dynamic):
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.usefixtures("nothing_compiled")
 def test_windows_that_leave_a_part_uncovered_are_an_error(requires_grad, dynamic):
-    """An istft by windows of zeros raises as in eager mode, also from a graph that ran before, and if it goes unused."""
+    """An istft by windows of zeros raises as in eager mode, also if the graph ran before, or its result is unused."""
 
     def unused(s, w):
         s.istft(16, 4, window=w)
@@ -147,7 +147,7 @@ MAPPED = {
 @pytest.mark.parametrize(("call", "batch"), MAPPED.values(), ids=MAPPED)
 @pytest.mark.usefixtures("nothing_compiled")
 def test_batches_of_vmap_are_checked_as_far_as_in_eager_mode(call, batch, dynamic):
-    """An assertion has no batching rule: under vmap a check looks at the batch as a whole, or there is none."""
+    """An assertion has no batching rule: under vmap a check covers the whole batch, or there is no check."""
 
     def mapped(values):
         return torch.vmap(call)(values)
@@ -158,7 +158,7 @@ def test_batches_of_vmap_are_checked_as_far_as_in_eager_mode(call, batch, dynami
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_one_window_of_a_batch_leaves_a_part_uncovered():
-    """Under vmap an istft raises for one bad window among good ones, as in eager mode."""
+    """Under vmap an istft raises if one window of the batch is bad, as in eager mode."""
 
     def mapped(windows):
         return torch.vmap(lambda w: torch.istft(torch.ones(9, 17) + 0j, 16, 4, window=w))(windows)
@@ -172,7 +172,7 @@ def test_one_window_of_a_batch_leaves_a_part_uncovered():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_warning_of_cpp_is_shown_though_the_definition_in_python_runs():
-    """Eager mode warns of an istft without a window, and so does the call that compiles: once."""
+    """Eager mode warns of an istft without a window; the call that compiles warns once, too."""
 
     def signal(s):
         return torch.istft(s, 16, 4)

@@ -1,4 +1,4 @@
-"""The joint graph, sorted into what needs a tangent and what does not."""
+"""The nodes of the joint graph, sorted by whether they depend on a tangent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.aot.classified_graph import ClassifiedGraph, users
 
 
 def joint_graph() -> fx.Graph:
-    """The sine of a number, and its derivative."""
+    """The joint graph of a sine: the sine, and its derivative."""
     graph = fx.Graph()
     x, tangent = graph.placeholder("primals_1"), graph.placeholder("tangents_1")
     sine, cosine = graph.call_function(torch.sin, (x,)), graph.call_function(torch.cos, (x,))
@@ -18,13 +18,13 @@ def joint_graph() -> fx.Graph:
 
 
 def test_what_depends_on_a_tangent_is_backward():
-    """The product needs the tangent; the cosine is neither a result nor depends on the tangent."""
+    """The product depends on the tangent, so it is backward; the cosine is not a result and depends on no tangent."""
     classified = ClassifiedGraph(joint_graph(), 1)
     assert {node.name for node in classified.backward} == {"tangents_1", "mul"}
     assert {node.name for node in classified.forward} == {"primals_1", "sin"}
 
 
 def test_the_output_is_no_user():
-    """A result that nothing else reads has no users."""
+    """The output node does not count as a user: a result that no other node reads has no users."""
     (sine,) = ClassifiedGraph(joint_graph(), 1).results
     assert list(users(sine)) == []

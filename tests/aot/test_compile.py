@@ -1,4 +1,4 @@
-"""Through every rung of the ladder a graph computes what eager computes: results, mutation, aliasing, gradients."""
+"""Each backend from aot_eager to inductor computes what eager mode computes: results, mutation, aliasing, gradients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _seed():
 
 
 class Block(nn.Module):
-    """A transformer block, written out."""
+    """A transformer block, written as separate steps."""
 
     def __init__(self, width=16, heads=2):
         super().__init__()
@@ -58,7 +58,7 @@ class Norm(nn.Module):
 
 
 class Tied(nn.Module):
-    """Embedding whose weight is the output projection too."""
+    """A model that uses its embedding weight as output projection, too."""
 
     def __init__(self):
         super().__init__()
@@ -99,7 +99,7 @@ each_model = pytest.mark.parametrize("model", MODELS)
 @each_backend
 @each_model
 def test_training_of_a_model(model, backend):
-    """Results and the gradients of every parameter equal eager's; random numbers too, from one seed."""
+    """Results and the gradients of all parameters equal eager's, random numbers with the same seed included."""
     make, arguments = MODELS[model]
     check(make(), (arguments(),), backend)
 
@@ -107,7 +107,7 @@ def test_training_of_a_model(model, backend):
 @each_backend
 @each_model
 def test_inference_of_a_model(model, backend):
-    """The same under no_grad."""
+    """Results under no_grad equal eager's."""
     make, arguments = MODELS[model]
     with torch.no_grad():
         check(make(), (arguments(),), backend)
@@ -212,27 +212,27 @@ IN_PLACE_ON_THE_INPUT = {
 @each_backend
 @pytest.mark.parametrize("function", ONE_INPUT, ids=lambda f: f.__name__)
 def test_mutation_and_aliasing(function, backend):
-    """What the graph does to its input, and which memory results share, is as in eager."""
+    """Mutation of the input, and aliasing between results, are as in eager mode."""
     check(function, (torch.randn(3, 4),), backend)
 
 
 @each_backend
 @pytest.mark.parametrize("function", [f for f in ONE_INPUT if f not in IN_PLACE_ON_THE_INPUT], ids=lambda f: f.__name__)
 def test_aliasing_with_gradients(function, backend):
-    """The same for an input that requires grad (a leaf may not be mutated in place)."""
+    """Mutation and aliasing are eager's for an input that requires grad (a leaf may not be mutated in place)."""
     check(function, (torch.randn(3, 4, requires_grad=True),), backend)
 
 
 @each_backend
 @pytest.mark.parametrize("function", [copy_into_a_row, mutates_both], ids=lambda f: f.__name__)
 def test_two_inputs(function, backend):
-    """Mutation of one or both of two inputs."""
+    """A graph that mutates one or both of two inputs changes them as eager mode does."""
     check(function, (torch.randn(3, 4), torch.randn(3, 4)), backend)
 
 
 @each_backend
 def test_item_assignment(backend):
-    """``x[1] = y`` as the front end captures it."""
+    """``x[1] = y`` mutates the input as in eager mode."""
     graph = torch.fx.Graph()
     x, y = graph.placeholder("l_x_"), graph.placeholder("l_y_")
     graph.call_function(operator.setitem, (x, 1, y))
@@ -245,14 +245,14 @@ def test_item_assignment(backend):
 
 @each_backend
 def test_inputs_that_share_memory(backend):
-    """One input is a view of the other, and both are mutated."""
+    """A graph may mutate two inputs of which one is a view of the other."""
     base = torch.randn(3, 4)
     check(mutates_both, (base, base.view(3, 4)), backend)
 
 
 @each_backend
 def test_one_tensor_twice(backend):
-    """The same tensor for two inputs."""
+    """A graph may take the same tensor for two inputs."""
     x = torch.randn(3, 4, requires_grad=True)
     check(lambda a, b: a.sin() * b, (x, x), backend)
 
@@ -260,14 +260,14 @@ def test_one_tensor_twice(backend):
 @each_backend
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64], ids=str)
 def test_dtypes(dtype, backend):
-    """Whatever the elements are."""
+    """Results equal eager's for each dtype."""
     x = torch.tensor([[0, 1, 2], [1, 0, 3]]).to(dtype)
     check(lambda a: (a.clone().t(), a == a, torch.cat([a, a])), (x,), backend)
 
 
 @each_backend
 def test_no_output(backend):
-    """A graph may work by mutation alone."""
+    """A graph without results may mutate its input."""
     x = torch.zeros(3)
     captured = capture(lambda a: (a.add_(1),), (x,))
     (output,) = captured.module.graph.find_nodes(op="output")
@@ -280,7 +280,7 @@ def test_no_output(backend):
 
 @each_backend
 def test_empty_tensors(backend):
-    """No element at all."""
+    """Tensors without elements work as in eager mode."""
     check(lambda a: (a.sum(), a + 1, a.t()), (torch.randn(0, 4, requires_grad=True),), backend)
 
 
@@ -289,7 +289,7 @@ def test_empty_tensors(backend):
 
 @each_backend
 def test_graph_is_kept_when_asked(backend):
-    """backward(retain_graph=True) may be called twice; without it the second time is an error, as in eager."""
+    """backward(retain_graph=True) may be called twice; without it the second call is an error, as in eager mode."""
     x = torch.randn(3, 4, requires_grad=True)
     captured = capture(lambda a: (a.sin() * a).sum(), (x,))
     (loss,) = compiled(captured, backend)(x)
@@ -303,7 +303,7 @@ def test_graph_is_kept_when_asked(backend):
 
 @each_backend
 def test_frozen_parameters(backend):
-    """Parameters that require no grad get none, the others do."""
+    """Parameters that do not require grad get no gradient; the others do."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     model[0].requires_grad_(False)
     check(model, (torch.randn(3, 4),), backend)
@@ -325,7 +325,7 @@ def test_result_of_one_graph_feeds_another(backend):
 
 @each_backend
 def test_a_training_loop(backend):
-    """Ten steps of SGD: the same losses as eager, and they go down."""
+    """Ten steps of SGD have the same losses as in eager mode, and the losses decrease."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
     x, target = torch.randn(16, 4), torch.randn(16, 1)
@@ -349,7 +349,7 @@ def test_a_training_loop(backend):
 
 @each_backend
 def test_autocast(backend):
-    """Compiled under autocast and run under autocast: eager's dtypes and results."""
+    """A function that is compiled and run under autocast has eager's dtypes and results."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
         check(lambda a, b: (a @ b).softmax(-1), (torch.randn(4, 4, requires_grad=True), torch.randn(4, 4)), backend)
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
@@ -358,7 +358,7 @@ def test_autocast(backend):
 
 @each_backend
 def test_gradient_of_a_strided_tangent(backend):
-    """The gradient that arrives may have other strides than the one that was traced with."""
+    """The tangent may have other strides than the traced one."""
     x = torch.randn(3, 4, requires_grad=True)
     (y,) = compiled(capture(lambda a: a.sin(), (x,)), backend)(x)
     y.backward(torch.randn(4, 3).t())
@@ -372,7 +372,7 @@ def test_gradient_of_a_strided_tangent(backend):
 
 @each_backend
 def test_no_grad_inside(backend):
-    """A region without gradient inside a graph with one."""
+    """A no_grad region inside a graph with gradients passes no gradient on."""
     graph = torch.fx.Graph()
     x = graph.placeholder("l_x_")
     graph.call_function(torch._C._set_grad_enabled, (False,))
@@ -394,7 +394,7 @@ def test_no_grad_inside(backend):
 @each_backend
 @pytest.mark.parametrize("training", [False, True])
 def test_dynamic_sizes(training, backend):
-    """One compile serves other sizes."""
+    """One compiled graph serves several sizes."""
 
     def function(a, b):
         return F.softmax(a @ b, -1).sum(0)
@@ -413,7 +413,7 @@ def test_dynamic_sizes(training, backend):
 
 @each_backend
 def test_symbolic_number_as_an_input(backend):
-    """A size may be an input of its own, as the front end makes it for ``dynamic=True``."""
+    """A symbolic size may be a separate input, as the front end passes it for ``dynamic=True``."""
     graph = torch.fx.Graph()
     size, x = graph.placeholder("s77"), graph.placeholder("l_x_")
     graph.output((graph.call_function(torch.mul, (x, size)), size))
@@ -432,7 +432,7 @@ def compiled_with(graph, examples, backend):
 
 @each_backend
 def test_real_tensors_as_examples(backend):
-    """Examples need not be fake: other front ends pass real tensors."""
+    """Example inputs need not be fake: other front ends pass real tensors."""
     x = torch.randn(3, 4, requires_grad=True)
     captured: Captured = capture(lambda a: a.sin().sum(), (x,))
     run = compiled_with(captured.module.graph, [x], backend)
@@ -441,7 +441,7 @@ def test_real_tensors_as_examples(backend):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_tensors_that_wrap_others(backend):
-    """Wrapper subclasses come in, are made inside, go out, and carry gradients, taken apart below the graph."""
+    """Wrapper subclasses may be inputs, results or intermediates, and have gradients; the graph has inner tensors."""
 
     def made(x):
         return TwoTensor(x, x + 1) * 2
@@ -464,7 +464,7 @@ def test_tensors_that_wrap_others(backend):
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("backend", LADDER)
 def test_a_number_out_of_a_tensor_as_an_index(backend, learns):
-    """The symbol that a trace met before it was given up is none of the next one's."""
+    """A symbol of a trace that was given up is not used in the next trace."""
 
     def f(n, x):
         k = n.item()

@@ -15,7 +15,7 @@ ALL = Compilers(compiler, compiler, compiler)
 
 
 def test_a_task_runs_after_the_block_by_default():
-    """Where nothing runs concurrently, the task comes next, once."""
+    """If nothing runs concurrently, the task runs once, after the block."""
     order = []
     with ALL.concurrently(lambda: order.append("task")):
         order.append("block")
@@ -23,7 +23,7 @@ def test_a_task_runs_after_the_block_by_default():
 
 
 def test_a_block_that_fails_needs_no_task():
-    """Its exception leaves the block as it is."""
+    """If the block raises, the exception propagates, and the task does not run."""
     order = []
     with pytest.raises(ValueError, match="block"), ALL.concurrently(lambda: order.append("task")):
         raise ValueError("block")
@@ -31,7 +31,7 @@ def test_a_block_that_fails_needs_no_task():
 
 
 def test_nobody_looks_at_the_joint_graph_by_default():
-    """The default observer accepts any graph; another one is part of the value, which does not change."""
+    """The default observer accepts any graph, and the compilers are immutable."""
     assert ALL.on_joint_graph(None) is None
     with pytest.raises(dataclasses.FrozenInstanceError):
         ALL.on_joint_graph = print

@@ -1,4 +1,4 @@
-"""Custom operators in compiled code: as eager, or the documented error."""
+"""Custom operators in compiled code behave as in eager mode, or raise the documented error."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_eager(name):
-    """Results, arguments afterwards, gradients."""
+    """Results, mutated arguments and gradients equal eager's."""
     function, arguments = PROGRAMS[name]
 
     def program(compiled):
@@ -173,7 +173,7 @@ def test_as_eager(name):
 
 
 def test_sizes_that_change():
-    """One graph with a symbolic size, forward and backward."""
+    """One graph with a symbolic size serves several sizes, forward and backward."""
 
     def program(compiled):
         run, seen = compiled(lambda x: square(x.sin()) * x.shape[0]), []
@@ -188,14 +188,14 @@ def test_sizes_that_change():
 
 
 def test_opcheck_passes_on_what_is_right():
-    """torch's own checks of an operator, after it was compiled here."""
+    """torch's own checks of an operator (opcheck) pass after the operator was compiled."""
     nbcompile.compile(lambda x: square(x))(torch.ones(3))
     assert set(torch.library.opcheck(square, (torch.randn(3, requires_grad=True),)).values()) == {"SUCCESS"}
 
 
 @pytest.mark.compiles
 def test_no_derivative():
-    """The graph runs as it was captured, with a warning that says why; the backward says what eager's does."""
+    """Without a derivative the graph runs as captured with a warning that says why; its backward raises as in eager."""
     x = learning(4)
     eager = scaled(x.sin())
     with pytest.raises(RuntimeError, match="no autograd formula was registered"):
@@ -208,14 +208,14 @@ def test_no_derivative():
 
 
 def test_no_fake_implementation():
-    """The documented error, which names ``register_fake`` and the user's line."""
+    """An operator without a fake implementation raises the documented error, with ``register_fake`` and the line."""
     with pytest.raises(errors.TorchRuntimeError, match=r"(?s)register_fake.*nothing_known\(x\) \+ 1"):
         nbcompile.compile(lambda x: nothing_known(x) + 1)(torch.ones(3))
 
 
 @pytest.mark.parametrize(("operator", "wrong"), [(shorter, r"float32\[2\]"), (wider, r"float64\[4\]")])
 def test_a_fake_implementation_that_is_wrong(operator, wrong):
-    """An error that says what came and what was promised: kernels would read past the end."""
+    """The error names the result's metadata and the promised ones: a kernel would read past the end."""
     with pytest.raises(
         RuntimeError, match=rf"returned torch\.{wrong}, but its fake implementation says torch\.float32\[4\]"
     ):
@@ -223,14 +223,14 @@ def test_a_fake_implementation_that_is_wrong(operator, wrong):
 
 
 def test_a_result_that_is_a_view_of_an_argument():
-    """Refused by torch itself, in eager mode too."""
+    """torch refuses a result that is a view of an argument, compiled or not."""
     for run in (flat, nbcompile.compile(lambda x: flat(x) + 1)):
         with pytest.raises(RuntimeError, match="may not alias"):
             run(torch.ones(2, 2))
 
 
 def test_a_schema_that_says_alias():
-    """A result that is said to be an argument cannot be made functional (as in torch.compile)."""
+    """A schema that says that a result aliases an argument cannot be functionalised (as in torch.compile)."""
     with pytest.raises(errors.BackendCompilerFailed, match="output has alias annotations"):
         nbcompile.compile(lambda x: OPS.twice_in_place_(x) + 1)(torch.ones(2))
 
@@ -243,7 +243,7 @@ SEEN: list[object] = []
 
 @torch.library.custom_op("nbtest::told", mutates_args=())
 def told(x: torch.Tensor, what: str) -> torch.Tensor:
-    """A copy; that it ran is noted."""
+    """A copy, which appends an entry to SEEN when it runs."""
     SEEN.append((what, x.sum().item()))
     return x.clone()
 
@@ -255,7 +255,7 @@ def _(x, what):
 
 @torch.library.custom_op("nbtest::noted", mutates_args=())
 def noted(what: str) -> None:
-    """No result at all."""
+    """An effect without a result."""
     SEEN.append(what)
 
 
@@ -270,7 +270,7 @@ for _each in (told, noted):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_effects_happen_in_order(backend):
-    """An operator that is registered to have an effect runs, also where nobody reads its result, and in its turn."""
+    """An operator that is registered to have an effect runs in program order, also if no node reads its result."""
 
     def function(x):
         y = told(x, "first") + 1
@@ -286,7 +286,7 @@ def test_effects_happen_in_order(backend):
 
 
 def test_effects_beside_a_gradient():
-    """In a forward graph, too."""
+    """Effects run in a forward graph with gradients, too."""
 
     def function(w, x):
         torch.ops.nbtest.noted("before")
@@ -304,7 +304,7 @@ def test_effects_beside_a_gradient():
 @pytest.mark.parametrize("learns", [False, True])
 @pytest.mark.parametrize("function", [torch.linalg.inv, torch.linalg.cholesky])
 def test_a_matrix_that_has_no_answer_is_an_error(function, learns):
-    """What ATen's linear algebra finds out while it runs is raised, as eagerly: the check is an effect."""
+    """Linear algebra on a singular matrix raises ATen's error, as in eager mode: the check is an effect."""
     with pytest.raises(torch.linalg.LinAlgError):
         nbcompile.compile(lambda x: function(x) + 1, fullgraph=True)(torch.zeros(2, 2).requires_grad_(learns))
 
@@ -323,7 +323,7 @@ joined.register_autograd(lambda ctx, grad: (grad, 2 * grad))
 
 
 def test_triton_op():
-    """An operator around a kernel of Triton's is called, and its derivative used."""
+    """A graph calls a ``triton_op``, and uses its derivative."""
     a, b = torch.ones(4, requires_grad=True), torch.ones(4, requires_grad=True)
     found = nbcompile.compile(lambda a, b: joined(a, b) * 2, fullgraph=True)(a, b)
     found.sum().backward()

@@ -1,4 +1,4 @@
-"""The choice of decompositions is explicit, has no dead entry, and gets in nobody's way."""
+"""The table of decompositions is explicit, has no dead entry, and contains no operator that the lowering handles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.captured import capture, compiled
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_an_operator_that_torch_can_decompose(name):
-    """A name that decomposes nothing would be a lie to the reader."""
+    """torch has a decomposition for each name in the table."""
     assert any(operator.overloadpacket is getattr(torch.ops.aten, name) for operator in default_table())
 
 
@@ -22,17 +22,17 @@ def test_names_are_listed_once():
 
 
 def test_nothing_is_decomposed_that_lowering_knows():
-    """What has a lowering of its own stays whole, but for a roll of a channels-last tensor."""
+    """An operator with a lowering is not decomposed, except a roll of a channels-last tensor."""
     assert {str(each) for each in default_table()} & {str(each) for each in LOWERINGS} == {"aten.roll.default"}
 
 
 @pytest.mark.parametrize(("shifts", "dims"), [(1, 1), (2, -1), (0, 2), ((1, -1), (0, 2)), (3, ()), (-2, 1)])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 3, 4, 5), (0, 3, 2, 2), (2, 3, 2, 3, 2)])
 def test_a_roll_has_the_strides_of_eager_mode(shape, shifts, dims):
-    """A channels-last tensor stays one, unless a shift is a whole turn."""
+    """A roll of a channels-last tensor is channels-last, unless a shift is a multiple of the size."""
     layout = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
     for x in (torch.rand(shape), torch.rand(shape).to(memory_format=layout), torch.rand(shape).transpose(1, 2)):
-        nbcompile.reset()  # else sizes and shifts are symbols
+        nbcompile.reset()  # otherwise sizes and shifts are symbolic
         eager = x.roll(shifts, dims)
         found = nbcompile.compile(lambda x: x.roll(shifts, dims))(x)
         assert torch.equal(found, eager)
@@ -40,13 +40,13 @@ def test_a_roll_has_the_strides_of_eager_mode(shape, shifts, dims):
 
 
 def test_random_operators_stay_whole():
-    """They run through ATen, so that one seed gives eager's numbers."""
+    """Random operators run through ATen, so that one seed gives eager's numbers."""
     seeded = [each for each in default_table() if torch.Tag.nondeterministic_seeded in each.tags]
     assert seeded == []
 
 
 def test_a_decomposed_operator_is_gone_from_the_graph():
-    """logit becomes log of a quotient, which fuses."""
+    """logit is decomposed into the log of a quotient, which fuses."""
     seen = []
 
     def backend(module, examples):
@@ -69,7 +69,7 @@ def test_a_decomposed_operator_is_gone_from_the_graph():
 
 @pytest.mark.parametrize("test", [torch.arange(3.0), 1.0, torch.arange(200.0)], ids=["few", "a number", "many"])
 def test_the_result_of_isin_has_the_strides_of_eager(test):
-    """The result is contiguous, whatever the elements are; torch's fake tensors promise the strides of the elements."""
+    """The result of isin is contiguous, whatever the strides of its elements; torch's fake tensors keep those strides."""
     turned = torch.arange(24.0).view(2, 4, 3).transpose(1, 2)
     for x in (
         turned,

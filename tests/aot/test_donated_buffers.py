@@ -1,4 +1,4 @@
-"""Donated buffers: which saved tensors they are, and when their memory is free."""
+"""Donated buffers: which saved tensors are donated, and when their memory is freed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def donated(saved, gradient="tangents_1"):
 
 
 def test_what_is_saved_and_shares_memory_with_nothing_else_is_donated():
-    """Not an input, a result, a view of one, a gradient, or a tangent; an intermediate, and views of it."""
+    """Intermediates and views of them are donated; inputs, results, gradients, tangents, and views of these are not."""
     assert donated(["x", "product", "part"]) == []
     assert donated(["x", "inner", "other", "part"]) == ["inner", "other"]
     assert donated(["inner", "other"], gradient="inner") == []
@@ -46,7 +46,7 @@ expired: list[list[bool]] = []
 
 @pytest.fixture(autouse=True)
 def nothing_is_watched():
-    """A weak reference that outlives torch fails when it is deleted."""
+    """A StorageWeakRef must not outlive torch: it would fail when it is deleted."""
     yield
     seen.clear()
     expired.clear()
@@ -54,13 +54,13 @@ def nothing_is_watched():
 
 @torch.library.custom_op("nbcompile_tests::looked_at", mutates_args=())
 def looked_at(x: torch.Tensor) -> torch.Tensor:
-    """The identity, whose derivative notes which of the tensors that were ``seen`` are freed by then."""
+    """The identity; its derivative records which of the storages in ``seen`` are freed by then."""
     return x.clone()
 
 
 @torch.library.custom_op("nbcompile_tests::look", mutates_args=())
 def look(x: torch.Tensor) -> torch.Tensor:
-    """Run in the backward graph."""
+    """The identity, in the backward graph; it records which storages are freed."""
     expired.append([each.expired() for each in seen])
     return x.clone()
 
@@ -71,12 +71,12 @@ looked_at.register_autograd(lambda ctx, gradient: look(gradient))
 
 
 def chain(x, w, v):
-    """The derivative of the first operator is the last: all that the others saved was read before."""
+    """A chain whose first operator has the last derivative: by then all other saved tensors have been read."""
     return ((looked_at(x).sin() @ w).tanh() @ v).square().sum()
 
 
 def through_aot_autograd(x, w, v):
-    """A write in place: AOTAutograd traces the graph, and partitions it."""
+    """A chain behind a mutation: AOTAutograd traces and partitions this graph."""
     y = x * 1
     y.mul_(2)
     return chain(y, w, v)
@@ -90,7 +90,7 @@ def inputs():
 @pytest.mark.parametrize("function", [chain, through_aot_autograd])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_saved_tensors_are_freed_within_the_backward_pass(function, dynamic):
-    """After their last use; a kept graph keeps them, as in eager mode, and has the same gradients twice."""
+    """Saved tensors are freed after their last use; a retained graph keeps them, and gives the same gradients twice."""
     given = inputs()
     wanted = torch.autograd.grad(function(*given), given)
     loss = nbcompile.compile(function, dynamic=dynamic)(*given)
@@ -108,7 +108,7 @@ def test_saved_tensors_are_freed_within_the_backward_pass(function, dynamic):
 
 
 def test_a_second_pass_through_a_freed_graph_is_eagers_error():
-    """By class and text; what was saved cannot be asked for either."""
+    """A second backward pass raises eager's error, and so does a read of the saved tensors."""
 
     def refused(function):
         given = inputs()
@@ -127,7 +127,7 @@ def test_a_second_pass_through_a_freed_graph_is_eagers_error():
 
 
 def test_a_tensor_that_the_user_holds_stays():
-    """The graph gives its own reference up, and no other."""
+    """The backward pass frees only the graph's own references."""
     given = inputs()
     loss = nbcompile.compile(chain)(*given)
     held = [saved for saved in loss.grad_fn.saved_tensors if saved.grad_fn is None]
@@ -137,7 +137,7 @@ def test_a_tensor_that_the_user_holds_stays():
 
 
 def test_a_donated_buffer_is_freed_in_the_text():
-    """Behind the launch that reads it last."""
+    """The text of the wrapper frees a donated buffer after the last launch that reads it."""
     (frame,) = nbcompile.explain(lambda x, w, v: ((x.sin() @ w).tanh() @ v).sum())(*inputs()).record.frames
     _, backward = frame.compiled_graph.wrapper.split("# backward")
     lines = [line.strip() for line in backward.splitlines()]

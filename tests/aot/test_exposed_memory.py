@@ -1,4 +1,4 @@
-"""What the program may overwrite before the backward pass: compiled gradients are those of eager mode all the same."""
+"""Mutation between the forward and the backward pass: compiled gradients equal eager's, or raise eager's error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CHANGES = {
 
 
 def gradients(function, change):
-    """The gradients, if something is overwritten between the call and the backward pass; or that autograd refuses."""
+    """The gradients after a mutation between the call and the backward pass, or the word for autograd's refusal."""
     torch.manual_seed(0)
     a, w = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
     results = function(a, w)
@@ -64,7 +64,7 @@ def gradients(function, change):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_what_is_overwritten_before_the_backward(program, dynamic):
-    """Inputs and results that eager mode does not save may be overwritten; others are noticed, as in eager mode."""
+    """Tensors that eager mode does not save may be overwritten; for others the backward raises, as in eager mode."""
     compiled = nbcompile.compile(program, dynamic=dynamic)
     for name, change in CHANGES.items():
         expected, found = gradients(program, change), gradients(compiled, change)
@@ -75,7 +75,7 @@ def test_what_is_overwritten_before_the_backward(program, dynamic):
 
 
 def test_a_weight_that_eager_saves_alone():
-    """The partition saves its product with a statistic; that the weight is overwritten is noticed all the same."""
+    """The partition saves the product of weight and statistic; a mutation of the weight raises all the same."""
 
     def program(a, w):
         return F.batch_norm(a, None, None, w[0], w[1], training=True)
@@ -85,7 +85,7 @@ def test_a_weight_that_eager_saves_alone():
 
 
 def test_writes_that_autograd_does_not_see():
-    """A step of an optimiser of the program's own, through ``.data``: the gradient is that of the old weights."""
+    """An optimiser step through ``.data`` is not seen by autograd: the gradient uses the old weights."""
 
     def program(x, w):
         return ((w + 1) * x).sin().sum()
@@ -103,7 +103,7 @@ def test_writes_that_autograd_does_not_see():
 
 
 def test_a_graph_that_torch_partitions():
-    """AOTAutograd traces a graph that writes to an input; there, too, nothing is computed again from a parameter."""
+    """AOTAutograd partitions a graph that mutates an input; it recomputes nothing from a parameter either."""
 
     def program(x, w, counter):
         counter.add_(1)
@@ -123,7 +123,7 @@ def test_a_graph_that_torch_partitions():
 
 
 def test_marks_are_on_all_views_of_a_memory():
-    """Where the derivative reads a view of an input, the input is saved; a result that nobody reads is not."""
+    """An input is marked as saved if the derivative reads a view of it; a result that nothing reads is not marked."""
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     x.meta["val"] = torch.ones(2, 3)
@@ -141,7 +141,7 @@ def test_marks_are_on_all_views_of_a_memory():
 
 @pytest.mark.parametrize("write", [lambda y: None, lambda y: y.mul_(2)], ids=["read", "written"])
 def test_a_check_in_the_graph_is_no_result(write):
-    """The graph of ``solve`` returns the token of its check before its result, which it saves for the backward pass."""
+    """The graph of ``solve`` returns the token of its check before its result, and saves the result for backward."""
 
     def seen(function):
         torch.manual_seed(0)

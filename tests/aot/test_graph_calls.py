@@ -1,4 +1,4 @@
-"""Which calls of a captured graph write into their first argument."""
+"""Calls in a captured graph that mutate their first argument."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIBRARY.define("twice(Tensor x) -> Tensor")
     ("call_function", torch.relu_, {}, True),
 ])  # fmt: skip
 def test_writes_are_known_by_name_operator_or_keyword(kind, target, keywords, expected):
-    """One underscore behind the name, an operator of Python that writes, or ``inplace=True``; two underscores are none."""
+    """A call mutates if its name ends in one underscore, if it is a mutating operator, or has ``inplace=True``."""
     node = torch.fx.Graph().create_node(kind, target, (1,), keywords)
     assert is_in_place(node) is expected
     assert name_of_target(node) == (target if isinstance(target, str) else target.__name__)
@@ -43,7 +43,7 @@ def test_writes_are_known_by_name_operator_or_keyword(kind, target, keywords, ex
 ])  # fmt: skip
 @pytest.mark.parametrize("nested", [False, True])
 def test_derivatives_of_the_program_are_known(target, expected, nested):
-    """An ``autograd.Function`` or a custom operator, also in a graph that the graph calls; no operator of torch."""
+    """An ``autograd.Function`` or a custom operator is a derivative of the program, in a nested graph, too."""
     graph = torch.fx.Graph()
     graph.create_node("call_function", target, (graph.placeholder("x"),))
     module = torch.fx.GraphModule({}, graph)

@@ -1,4 +1,4 @@
-"""What a compiled backward says when its graph is kept, or differentiated again: torch's errors and class names."""
+"""Errors and class names of a compiled backward whose graph is retained, or differentiated again: they are torch's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def learning(*shape):
 
 
 def keeps_its_graph(function, compiled=nbcompile.compile):
-    """Run two backward passes through one graph."""
+    """Run two backward passes through one graph, the first with ``retain_graph=True``."""
     first, second = compiled(function)(learning(4, 4), learning(4, 4))
     first.sum().backward(retain_graph=True)
     second.sum().backward()
@@ -37,7 +37,7 @@ def keeps_its_graph(function, compiled=nbcompile.compile):
 
 @pytest.fixture(autouse=True)
 def unset_afterwards():
-    """Torch's ``patch`` leaves a setting set, if to its default: to ask for donation is to set it."""
+    """Torch's ``patch`` does not unset a setting whose value was the default; any setting asks for donation."""
     given = torch._functorch.config._config["donated_buffer"].user_override
     before = given.get()
     yield
@@ -49,7 +49,7 @@ def donating(switch):
 
 
 def test_donation_that_is_asked_for_is_refused_to_a_kept_graph():
-    """With torch's class and words."""
+    """A retained graph raises torch's error if the program asked for donation."""
     with donating(True), pytest.raises(RuntimeError) as refused:
         keeps_its_graph(two_results)
     assert DONATED in str(refused.value)
@@ -58,20 +58,20 @@ def test_donation_that_is_asked_for_is_refused_to_a_kept_graph():
 
 
 def test_nothing_is_refused_where_inputs_alone_are_saved():
-    """An input is not the backward's to write into."""
+    """Donation refuses nothing if only inputs are saved: they are not donated."""
     with donating(True):
         keeps_its_graph(inputs_alone)
 
 
 def test_a_graph_that_is_not_kept_may_be_donated():
-    """The error is about the second pass alone."""
+    """A graph that is not retained may be donated: only a second backward pass is an error."""
     with donating(True):
         first, second = nbcompile.compile(two_results)(learning(4, 4), learning(4, 4))
         (first.sum() + second.sum()).backward()
 
 
 def test_without_being_asked_a_graph_is_kept_as_in_eager():
-    """Our backward does not write into what was saved: by default a kept graph is no error."""
+    """By default a graph may be retained, because our backward graphs do not write to saved tensors."""
     keeps_its_graph(two_results)
     nbcompile.reset()
     with donating(False):
@@ -79,7 +79,7 @@ def test_without_being_asked_a_graph_is_kept_as_in_eager():
 
 
 def test_a_stored_graph_refuses_as_well(tmp_path):
-    """What is saved is part of the stored metadata."""
+    """A graph from the cache raises the same error: the stored metadata contain the saved tensors."""
     run = nbcompile.compile(two_results)
     run(learning(4, 4), learning(4, 4))
     nbcompile.reset()
@@ -88,20 +88,20 @@ def test_a_stored_graph_refuses_as_well(tmp_path):
 
 
 def test_a_symbolic_size_changes_nothing():
-    """The saved sizes stand before the saved tensors."""
+    """The error is the same with symbolic sizes, which are saved before the saved tensors."""
     with donating(True), pytest.raises(RuntimeError, match=DONATED):
         keeps_its_graph(two_results, lambda f: nbcompile.compile(f, dynamic=True))
 
 
 def test_the_node_of_a_second_backward_has_torchs_name():
-    """Programs see it in ``grad_fn``."""
+    """The ``grad_fn`` of a gradient with ``create_graph=True`` has torch's class name."""
     x = learning(4)
     (gradient,) = torch.autograd.grad(nbcompile.compile(lambda x: x.exp().sum())(x), x, create_graph=True)
     assert type(gradient.grad_fn).__name__ == "CompiledFunctionBackwardBackward"
 
 
 def test_the_history_of_a_saved_view_is_kept():
-    """A second derivative through an input that is a view is refused, and not zero without a word."""
+    """A second derivative through an input that is a view raises an error; it is not silently zero."""
     run = nbcompile.compile(lambda x: (x.sin() * x).sum())
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
         torch.autograd.functional.hessian(run, torch.randn(4))

@@ -1,4 +1,4 @@
-"""What is written through ``x.data`` is no write for autograd: neither its version nor its derivative knows of it."""
+"""Writes through ``x.data``: autograd sees neither a new version nor a derivative."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def sets(x):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("write", [adds, scales_a_part, of_a_view, sets])
 def test_writes_unseen(write, backend):
-    """Values, versions and the derivative of what was computed before are eager's."""
+    """Values, versions and the derivative of what was computed before equal eager's."""
 
     def played(function):
         x = torch.arange(1.0, 4.0, requires_grad=True)

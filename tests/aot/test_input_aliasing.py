@@ -1,4 +1,4 @@
-"""Inputs that share memory through a wrapper's parts are written and read in the user's order.
+"""Inputs that share memory with the inner tensors of a wrapper are written and read in program order.
 
 In torch: test/functorch/test_aotdispatch.py (TestAOTModuleSimplified). Read next: tests/aot/test_compile.py
 """
@@ -75,7 +75,7 @@ def flat(value: object) -> list[list[float]]:
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize(("function", "make"), CASES)
 def test_results_and_inputs_are_as_in_eager(function, make, backend, dynamic):
-    """torch.compile reads the old part: such graphs run as they were captured."""
+    """torch.compile reads the old value of the inner tensor; our graph runs as captured, and equals eager mode."""
     ours, theirs = make(), make()
     compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic)
     assert flat(compiled(*ours)) == flat(function(*theirs))
@@ -83,7 +83,7 @@ def test_results_and_inputs_are_as_in_eager(function, make, backend, dynamic):
 
 
 def test_what_shares_nothing_is_compiled():
-    """A wrapper beside other tensors, and plain tensors that are views of each other."""
+    """Graphs whose inputs share no memory with a wrapper are compiled, also if plain tensors alias each other."""
     base = torch.ones(4)
     assert not input_aliasing.has_aliased_wrapper([two(), two(), base, base[1:]])
     assert input_aliasing.has_aliased_wrapper([two(base[:3]), base[2:]])
@@ -147,7 +147,7 @@ def test_inputs_that_overlap_in_some_calls(first, function, backend, dynamic):
     "view", [lambda x: x.view_as(x), lambda x: x.chunk(1)[0], lambda x: x.broadcast_to(x.shape), lambda x: x[1:]]
 )
 def test_a_view_of_a_written_input_that_begins_inside_of_its_storage(view, backend):
-    """It lies where the input does, also if its sizes are symbolic (torch: at the beginning of the storage)."""
+    """The view has the storage offset of the input, also with symbolic sizes (in torch.compile it has offset 0)."""
 
     def f(x):
         x.div_(1.5)
@@ -168,7 +168,7 @@ def _checked(check: input_aliasing.AliasCheck) -> Callable[..., str]:
 
 @pytest.mark.parametrize("static", [True, False])
 def test_overlaps_are_those_of_comparing_all_pairs(static: bool) -> None:
-    """For random views of one memory, the graph runs as captured where a written one overlaps any other."""
+    """For random views of one storage, the graph runs as captured exactly if a mutated view overlaps another one."""
     memory = torch.zeros(64)
     for seed in range(300):
         choose = random.Random(seed)
@@ -192,7 +192,7 @@ def test_overlaps_are_those_of_comparing_all_pairs(static: bool) -> None:
 
 
 def test_an_answer_holds_for_the_same_addresses_only() -> None:
-    """The answer of the last call is taken for inputs at the same addresses, and for no others."""
+    """The answer of the last call is a cache hit only for inputs at the same addresses."""
     memory = torch.zeros(8)
     call = _checked(input_aliasing.alias_check([0], [memory[:4], memory[4:]]))
     apart, over = (memory[:4], memory[4:]), (memory[:4], memory[3:7])
@@ -201,7 +201,7 @@ def test_an_answer_holds_for_the_same_addresses_only() -> None:
 
 
 def test_extents_of_symbolic_sizes_are_read_at_each_call() -> None:
-    """At the same addresses, a longer input may reach into another one."""
+    """At the same addresses, a longer input may overlap another one."""
     memory = torch.zeros(8)
     call = _checked(input_aliasing.AliasCheck(((0, None),), ((1, None),)))
     assert call(memory[:4], memory[4:]) == "compiled"
@@ -209,7 +209,7 @@ def test_extents_of_symbolic_sizes_are_read_at_each_call() -> None:
 
 
 def test_many_inputs_at_the_same_addresses_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step over the same parameters asks for their addresses, and compares no ranges again."""
+    """A step over the same parameters compares their addresses, and does not compare the ranges again."""
     compared = []
     overlap = input_aliasing._overlap
     monkeypatch.setattr(input_aliasing, "_overlap", lambda *given: compared.append(1) or overlap(*given))

@@ -17,7 +17,7 @@ WEIGHT = torch.arange(1.0, 7).reshape(2, 3).requires_grad_()
 
 
 class Wrapper(torch.Tensor):
-    """A tensor that holds another one, and says the same sizes and strides."""
+    """A wrapper subclass with the sizes and strides of its inner tensor."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -95,7 +95,7 @@ def described(tensor):
 
 
 def played(function, given):
-    """Results, inputs, which of them are one object or have one memory, and the gradient."""
+    """Results, inputs, their identity and aliasing, and the gradient."""
     WEIGHT.grad = None
     try:
         results = function(*given)
@@ -118,7 +118,7 @@ def played(function, given):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_changes_of_inputs(name, backend, gradients):
-    """The caller sees what eager mode does, at the first call and at the next one."""
+    """The caller sees the mutation of eager mode, at the first call and at the next one."""
     for kind, make in INPUTS.items():
         nbcompile.reset()
         compiled = nbcompile.compile(PROGRAMS[name], backend=backend)
@@ -135,7 +135,7 @@ def test_changes_of_inputs(name, backend, gradients):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("method", ["unsqueeze_", "t_"])
 def test_sizes_of_a_wrapper(method):
-    """The graph runs as it was captured, as the record says."""
+    """A graph that resizes a wrapper subclass runs as captured, and the record says so."""
 
     def program(w):
         return getattr(w, method)(*[0] * (method == "unsqueeze_")) + 1

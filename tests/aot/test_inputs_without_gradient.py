@@ -12,7 +12,7 @@ BACKENDS = ("inductor", "aot_eager")
 
 
 class Passes(torch.autograd.Function):
-    """Twice ``x``; no gradient for ``w``."""
+    """A function with the result ``2 * x``, and no gradient for ``w``."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -91,7 +91,7 @@ def test_hooks_run_as_in_eager_mode(program, backend, through):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_parameters_under_no_grad_keep_their_hooks_silent(backend):
-    """A gradient hook that computes with its argument met None where a part of a model was under ``no_grad``."""
+    """A gradient hook that computes with its argument does not get None from a model part under ``no_grad``."""
 
     def trained(compiled):
         torch.manual_seed(0)

@@ -63,7 +63,7 @@ PROGRAMS = (
 
 
 def facts(function):
-    """What a caller sees of the results, and the gradients after a backward pass of all that need one."""
+    """The results' metadata that a caller sees, and the gradients after a backward pass."""
     x, w = torch.arange(4.0), torch.ones(4, requires_grad=True)
     results = function(x, w)
     seen = [(each.tolist(), each.requires_grad, each.is_leaf, each._is_view()) for each in results]
@@ -75,7 +75,7 @@ def facts(function):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
 def test_a_view_made_without_gradients_is_a_leaf(function, backend):
-    """Results, leaves, memory and gradients are eager's."""
+    """Results, leaves, memory and gradients equal eager's."""
     expected, found = facts(function), facts(nbcompile.compile(function, backend=backend))
     assert found[:2] == expected[:2]
     torch.testing.assert_close(found[2], expected[2])
@@ -83,7 +83,7 @@ def test_a_view_made_without_gradients_is_a_leaf(function, backend):
 
 @pytest.mark.compiles
 def test_only_a_leaf_that_is_computed_with_runs_as_captured():
-    """Such a graph says why; the others are generated code."""
+    """A graph that computes with such a leaf runs as captured, and the record has the reason; others are compiled."""
     for function, reason in ((_computed_with, True), (_beside_its_base, False)):
         compiled = nbcompile.explain(function)(torch.arange(4.0), torch.ones(4, requires_grad=True)).record
         notes = " ".join(map(str, compiled.frames[0].compiled_graph.notes))
@@ -121,7 +121,7 @@ def _sibling_written(p):
 
 @pytest.mark.parametrize("function", [_base_written, _itself_written, _sibling_written])
 def test_a_write_to_its_memory_runs_as_captured(function):
-    """Autograd answers no question about such a view; its values, and its share of the memory, are eager's."""
+    """A mutation of the view's base runs as captured: values and aliasing equal eager's."""
     facts_of = []
     for called in (function, nbcompile.compile(function)):
         p = torch.nn.Parameter(torch.ones(4))
@@ -149,7 +149,7 @@ def _used_in_inference_mode(x):
 
 @pytest.mark.parametrize("function", [_returned_from_inference_mode, _used_in_inference_mode])
 def test_a_view_in_inference_mode_runs_as_captured(function):
-    """A graph that AOTAutograd cannot trace has eager's results, and the process goes on."""
+    """A graph that AOTAutograd cannot trace in inference mode has eager's results, and later compiles work."""
     for learns in (False, True):
         x, facts_of = torch.eye(2).requires_grad_(learns), []
         for called in (function, nbcompile.compile(function)):
@@ -165,12 +165,12 @@ def test_a_view_in_inference_mode_runs_as_captured(function):
 
 
 def test_aot_autograd_gets_no_view_in_inference_mode():
-    """It cannot trace one: where nothing else can trace the graph, it runs as captured, and the process goes on."""
+    """A graph in inference mode that nothing else can trace runs as captured, and later compiles work."""
 
     def function(x):
         with torch.inference_mode():
             y = x[0] * 2
-        x.add_(1)  # only AOTAutograd compiles a graph that writes to its input on the reference path
+        x.add_(1)  # on the reference path only AOTAutograd compiles a graph that mutates its input
         return y, x * 3
 
     with nbcompile.config.patch(reference=True):

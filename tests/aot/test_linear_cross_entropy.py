@@ -1,4 +1,4 @@
-"""Recognition of linear layers whose only use is a cross entropy."""
+"""Recognition of a linear layer whose only use is a cross entropy."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def captured(function, *inputs):
 
 @pytest.fixture
 def of_any_size(monkeypatch):
-    """Few logits count, too."""
+    """The pattern is replaced at any size."""
     monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 0)
 
 
 @pytest.mark.usefixtures("of_any_size")
 def test_the_pattern_is_one_operator():
-    """Its result is the loss; the linear layer is gone."""
+    """One operator computes the loss, and the linear layer is gone."""
     module, (note,) = captured(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), X, W, T)
     assert "not held" in note
     assert not module.graph.find_nodes(op="call_function", target=F.linear)
@@ -84,12 +84,12 @@ def test_the_pattern_is_one_operator():
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_kept_has_a_reason(function, reason):
-    """In the record."""
+    """A linear layer that is not fused has its reason in the record."""
     _, (note,) = captured(function, X, W, T)
     assert reason in note
 
 
 def test_few_logits_are_held():
-    """They are cheap, and the backward would compute them again."""
+    """A linear layer with few logits is not fused: saving logits is cheap, and the backward would recompute them."""
     _, notes = captured(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), X, W, T)
     assert notes == ()

@@ -1,4 +1,4 @@
-"""Views, mutation, strides and sizes, as eager: which results share memory, how they lie in it, what was written."""
+"""Views, mutation, strides and sizes are as in eager mode: aliasing of results, their layout, and mutated arguments."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_eager(name):
-    """Results and arguments afterwards, and gradients where the arguments have some."""
+    """Results, mutated arguments and gradients equal eager's."""
     function, arguments = PROGRAMS[name]
 
     def program(compiled):
@@ -134,7 +134,7 @@ def test_as_eager(name):
 
 
 def test_a_result_that_had_no_gradient_gets_one():
-    """A buffer into which something differentiable is copied."""
+    """A buffer into which a differentiable value is copied requires grad afterwards."""
 
     def program(compiled):
         w, x, rows = learning(4), torch.zeros(4), torch.zeros(2, 4)
@@ -146,7 +146,7 @@ def test_a_result_that_had_no_gradient_gets_one():
 
 
 def test_in_place_on_what_is_no_leaf():
-    """An argument that has a history, and a view of it."""
+    """Mutation in place of an argument with a history, and of a view of it, is as in eager mode."""
 
     def program(compiled):
         w = learning(4)

@@ -1,4 +1,4 @@
-"""Whether two views of one storage share memory."""
+"""Overlap of two views of one storage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbcompile.aot.memory_distance import same_layout, share_bytes
     (lambda t: t[0:0], lambda t: t, False),
 ])  # fmt: skip
 def test_bytes_are_shared_where_an_index_says_so(one, other, expected):
-    """The answer is that of a count of the elements, in both orders."""
+    """The answer equals that of a count of the shared elements, in both orders."""
     memory = torch.arange(24)
     first, second = one(memory), other(memory)
     assert bool(set(first.flatten().tolist()) & set(second.flatten().tolist())) is expected
@@ -26,7 +26,7 @@ def test_bytes_are_shared_where_an_index_says_so(one, other, expected):
 
 
 def test_an_equal_layout_has_offset_sizes_and_strides_alike():
-    """A view of other strides, offset or rank is another one."""
+    """Two views have equal layouts if offset, sizes and strides are equal."""
     memory = torch.arange(24)
     assert same_layout(memory.view(4, 6), memory.view(4, 6))
     assert not same_layout(memory.view(4, 6), memory.view(6, 4))

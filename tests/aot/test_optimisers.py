@@ -1,4 +1,4 @@
-"""Optimisers whose step is compiled: parameters and state as after eager steps."""
+"""Optimisers with a compiled step: parameters and state equal those after eager steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = {
 
 @pytest.mark.parametrize("name", STEPS)
 def test_step(name):
-    """Three steps of two parameters."""
+    """Three steps of two parameters give eager's parameters and state."""
     optimiser_class = getattr(torch.optim, name.partition(",")[0], None)
     if optimiser_class is None:
         pytest.skip("not in this version of torch")
@@ -44,7 +44,7 @@ def test_step(name):
 
 
 def test_schedules_and_groups():
-    """A rate that changes, groups with settings of their own, a parameter that has no gradient for once."""
+    """A schedule changes the rate, groups have different settings, and a parameter may lack a gradient in one step."""
 
     def program(compiled):
         first, second = torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
@@ -62,7 +62,7 @@ def test_schedules_and_groups():
 
 
 def test_a_closure():
-    """LBFGS calls back into the model."""
+    """A compiled step of LBFGS calls the closure of the model."""
 
     def program(compiled):
         x = torch.randn(3, requires_grad=True)
@@ -81,7 +81,7 @@ def test_a_closure():
 
 
 def test_gradients_set_to_zero():
-    """``zero_grad(set_to_none=False)`` writes into the gradients."""
+    """``zero_grad(set_to_none=False)`` mutates the gradients."""
 
     def program(compiled):
         model, x = nn.Linear(4, 1), torch.randn(5, 4)

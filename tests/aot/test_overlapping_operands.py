@@ -1,4 +1,4 @@
-"""Operators that read what they write give what eager gives, whatever functionalisation makes of them.
+"""Operators that read what they write give eager's result, whatever functionalisation makes of them.
 
 Read next: tests/aot/test_self_overlapping_writes.py
 """
@@ -142,7 +142,7 @@ def outcome(function, seed=0):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("function", READING + APART, ids=lambda function: function.__name__)
 def test_results_are_those_of_eager(function, dynamic):
-    """Values, what was written, and the error about memory that is read and written."""
+    """Values, mutated tensors, and the error about memory that is both read and written equal eager's."""
     nbcompile.reset()
     wanted, found = outcome(function), outcome(nbcompile.compile(function, dynamic=dynamic))
     for one, other in zip(wanted, found, strict=True):
@@ -151,7 +151,7 @@ def test_results_are_those_of_eager(function, dynamic):
 
 @pytest.mark.parametrize("function", READING + APART, ids=lambda function: function.__name__)
 def test_only_graphs_that_read_what_they_write_run_as_captured(function):
-    """Rows, columns and other parts of one tensor that have no number in common are compiled."""
+    """Disjoint parts of one tensor are compiled; parts that overlap run as captured."""
     seen = []
 
     def backend(graph_module, examples):
@@ -191,7 +191,7 @@ def outcomes(function, calls):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_parts_whose_place_is_an_argument(backend, turn):
-    """Parts that are apart, that overlap, and that are one, in any order of calls: an error comes where eager has one."""
+    """Parts that are disjoint, overlapping or equal, in any order of calls, give eager's result or eager's error."""
     places = [(2, 10), (4, 5), (5, 4), (3, 3), (7, 10), (12, 2), (6, 9)][::turn]
     columns = [(2, 3), (1, 4), (3, 2), (4, 1), (2, 3)][::turn]
     for function in (assigned_by_number, subtracted_by_number):
@@ -205,7 +205,7 @@ def test_parts_whose_place_is_an_argument(backend, turn):
 
 
 def test_parts_of_rows_are_compiled_with_sizes_that_are_symbols():
-    """Columns that are apart in this call have a guard that they stay so; a shift by one overlaps for every size."""
+    """Disjoint columns with symbolic sizes have a guard that they stay disjoint; a shift by one always overlaps."""
     seen = []
 
     def backend(graph_module, examples):

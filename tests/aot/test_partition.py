@@ -1,4 +1,4 @@
-"""Joint graphs recorded and cut: what is kept, what is computed again, and that AOTAutograd is not needed for it."""
+"""Joint graphs are traced and partitioned without AOTAutograd: what is saved, and what is recomputed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def traced(function, *inputs):
 
 
 def halves(function, *inputs, recompute=True):
-    """(forward, backward, names of what is kept)."""
+    """(forward, backward, names of the saved values)."""
     found, captured = traced(function, *inputs)
     lasting = None
     if recompute:
@@ -47,14 +47,14 @@ def learning(*shape):
 
 
 def test_what_is_cheap_is_computed_again():
-    """A chain of pointwise operators keeps its input alone; the derivative computes the chain again."""
+    """A chain of pointwise operators saves only its input; the backward graph recomputes the chain."""
     _, backward, kept = halves(lambda x: torch.sin(torch.sin(x).cos()), learning(100))
     assert kept == ["primals_1"]
     assert {aten.sin, aten.cos} <= set(targets(backward))
 
 
 def test_an_input_that_eager_does_not_keep():
-    """The program may overwrite it: what is made of it is kept, and the rest computed again from that."""
+    """The program may overwrite the input, so its exp is saved, and the rest is recomputed from the exp."""
     _, backward, kept = halves(lambda x: torch.sin(torch.exp(x).cos()), learning(100))
     assert kept == ["exp"]
     assert aten.cos in targets(backward)
@@ -62,22 +62,22 @@ def test_an_input_that_eager_does_not_keep():
 
 
 def test_as_eager_keeps_what_eager_keeps():
-    """Without recomputation the derivative has its own operators alone."""
+    """Without recomputation the backward graph contains only the operators of the derivative."""
     _, backward, kept = halves(lambda x: torch.sin(torch.exp(x).cos()), learning(100), recompute=False)
     assert kept != ["primals_1"]
     assert aten.exp not in targets(backward)
 
 
 def test_products_are_not_computed_again():
-    """A product is made once; what the derivative needs of it is kept."""
+    """A matrix product runs once; the value that the derivative needs of it is saved."""
     x, w = learning(16, 32), learning(32, 64)
     forward, backward, _ = halves(lambda x, w: torch.tanh(x @ w).exp(), x, w)
     assert targets(forward).count(aten.mm) == 1
-    assert targets(backward).count(aten.mm) == 2  # the derivative's own
+    assert targets(backward).count(aten.mm) == 2  # two products of the derivative itself
 
 
 def test_a_gradient_of_nothing_that_the_forward_computes():
-    """A backward graph whose result the forward computed already takes no inputs that nobody passes (x ** 0)."""
+    """The gradient of ``x ** 0`` is zero: its backward graph takes no inputs that the forward does not return."""
 
     def f(x, index):
         return (x[index] ** 0).sum()
@@ -88,7 +88,7 @@ def test_a_gradient_of_nothing_that_the_forward_computes():
 
 
 def test_random_numbers_are_drawn_once():
-    """A mask that was drawn is kept: drawn again it would be another."""
+    """A dropout mask is saved: a second draw would give another mask."""
     forward, backward, kept = halves(lambda x: F.dropout(x, 0.5) * 2, learning(64))
     drawn = {node.name for node in forward.nodes if node.op == "call_function"} & set(kept)
     assert drawn
@@ -96,14 +96,14 @@ def test_random_numbers_are_drawn_once():
 
 
 def test_small_results_of_reductions_are_kept():
-    """A norm's statistics are a number per row: they are not summed again."""
+    """The statistics of a norm, one number per row, are saved and not recomputed."""
     x = learning(64, 256)
     _, backward, _ = halves(lambda x: F.layer_norm(x, (256,)).exp(), x)
     assert aten.var_mean not in targets(backward)
 
 
 def test_parameters_cost_nothing():
-    """The owner of a parameter keeps it anyway: it is kept rather than anything made of it."""
+    """A parameter is saved rather than a value computed from it: it stays in memory anyway."""
     layer = nn.Linear(32, 32)
     _, _, kept = halves(layer, learning(8, 32))
     assert not any(name.startswith(("t", "permute")) for name in kept)
@@ -121,14 +121,14 @@ class Residual(nn.Module):
 
 
 def test_a_row_of_sums_is_not_computed_again_from_its_first():
-    """``x + f(x)`` many times: each derivative reads a sum or two, not all the products since the first."""
+    """In a chain of ``x + f(x)``, each derivative reads a sum or two; the backward does not repeat all products."""
     _, backward, kept = halves(Residual(8), learning(16, 32))
     assert targets(backward).count(aten.add) <= 16
     assert sum(name.startswith("mm") for name in kept) <= 2
 
 
 def test_a_long_chain_is_kept_now_and_then():
-    """Of three hundred cheap operators not all are computed again from the first."""
+    """A chain of three hundred cheap operators saves some values in between."""
 
     def chain(x):
         for _ in range(300):
@@ -140,7 +140,7 @@ def test_a_long_chain_is_kept_now_and_then():
 
 
 def test_backward_nodes_know_where_they_come_from():
-    """An operator of the derivative is told by the captured node whose autograd node ran it."""
+    """Each operator of the derivative has the origin of the captured node whose autograd node created it."""
     found, captured = traced(lambda x, w: torch.relu(x @ w).sum(), learning(4, 5), learning(5, 6))
     names = {node.name for node in captured.module.graph.nodes}
     calls = [node for node in found.graph.graph.nodes if node.op == "call_function"]
@@ -167,7 +167,7 @@ OPERATIONS = (
     outputs=st.integers(1, 2),
 )
 def test_random_programs_have_eagers_gradients(steps, outputs):
-    """Whatever is kept or computed again: results and gradients are eager's."""
+    """Results and gradients of random programs equal eager's, whatever is saved or recomputed."""
 
     def program(x, w):
         values = [x, x * w]
@@ -199,7 +199,7 @@ print([name for name in ("torch._functorch.aot_autograd", "torch._functorch.part
 
 @pytest.mark.fast_path
 def test_a_training_step_does_not_import_autograds_tracer():
-    """A pure training step is recorded and cut here."""
+    """A training step without mutation is traced and partitioned without AOTAutograd."""
     assert python(IMPORTS).strip() == "[]"
 
 
@@ -223,7 +223,7 @@ def two_views(x):
 @pytest.mark.compiles
 @pytest.mark.parametrize("function", [writes_to_a_row, writes_to_its_input, two_views], ids=lambda each: each.__name__)
 def test_what_is_not_pure_goes_through_autograds_tracer(function, monkeypatch):
-    """Mutation and aliasing are AOTAutograd's; results and gradients are eager's."""
+    """Mutation and aliasing need AOTAutograd; results and gradients equal eager's."""
     asked = []
     through_autograd = compile.compile_with_aot_autograd
     monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *all: asked.append(1) or through_autograd(*all))
@@ -263,7 +263,7 @@ def is_seen_through_a_twin(x):
 )
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_value_of_its_own_may_be_changed_in_place(function, learns, monkeypatch):
-    """What is written to memory that the graph made itself is another value from then on: no need of AOTAutograd."""
+    """Mutation of an intermediate does not need AOTAutograd."""
     monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     x = torch.randn(3, 4, requires_grad=learns)
     found = []
@@ -288,7 +288,7 @@ def scatters_too_little(x):
 @pytest.mark.compiles
 @pytest.mark.parametrize("function", [spoils_one_of_two, scatters_too_little], ids=lambda each: each.__name__)
 def test_a_derivative_that_does_not_exist_is_refused_when_it_is_asked_for(function):
-    """As eager does: another result's derivative is there, and the one that is not is told by autograd's own error."""
+    """A missing derivative raises autograd's own error when it is needed; the derivative of another result works."""
     x = learning(3, 4)
     with pytest.warns(GeneratedCodeWarning, match="cannot trace the graph"):
         results = nbcompile.compile(function)(x)
@@ -303,7 +303,7 @@ def test_a_derivative_that_does_not_exist_is_refused_when_it_is_asked_for(functi
 
 
 def test_hooks_on_saved_tensors_see_what_is_kept():
-    """Under a user's ``saved_tensors_hooks`` a compiled step hands out what it keeps, with eager's gradients."""
+    """A user's ``saved_tensors_hooks`` get the saved tensors of a compiled step, with eager's gradients."""
     seen = []
 
     def pack(tensor):
@@ -320,7 +320,7 @@ def test_hooks_on_saved_tensors_see_what_is_kept():
 
 
 class Grows(nn.Module):
-    """Sizes in views, in arithmetic, and as a result."""
+    """Symbolic sizes in views, in arithmetic, and as a result."""
 
     def __init__(self):
         super().__init__()
@@ -336,7 +336,7 @@ class Grows(nn.Module):
 @pytest.mark.fast_path
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch, caplog):
-    """A training step with symbolic sizes is recorded, too; the derivative gets the sizes with what is kept."""
+    """A training step with symbolic sizes is traced here, too; the backward graph gets the sizes as saved values."""
     monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     torch.manual_seed(0)
     model = Grows()
@@ -352,6 +352,6 @@ def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch, cap
 
 
 def test_outputs_of_varying_size_say_so():
-    """Also where gradients come for them."""
+    """Outputs with symbolic sizes have marked dynamic dims, also if they require grad."""
     compiled = nbcompile.compile(lambda x: x.sin() * 2, dynamic=True)
     assert compiled(learning(5, 7))._dynamo_propagated_dynamic_indices == {0, 1}

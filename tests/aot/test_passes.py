@@ -1,4 +1,4 @@
-"""Rewrites of the joint graph: what is computed twice, and what only looks so."""
+"""Passes over the joint graph: common subexpressions, and nodes that only look equal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def twice(call, x):
 
 
 def in_a_chain(call, x):
-    """The second pair is equal only once the first is one."""
+    """Two pairs of nodes: the second pair is equal only after the first pair is merged."""
     return [
         call(aten.mul.Tensor, call(aten.sin.default, call(aten.exp.default, x)), call(aten.sin.default, call(aten.exp.default, x)))
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def with_lists(call, x):
 
 @pytest.mark.parametrize(("build", "left"), [(twice, 2), (in_a_chain, 3), (with_lists, 2)])
 def test_equal_nodes_are_one(build, left):
-    """Nodes with the same operator and arguments are computed once, also where they were equal only by then."""
+    """Nodes with the same operator and arguments are merged, also if the arguments are equal only after a merge."""
     x = torch.randn(3, 4)
     module = graph_of(build, x)
     expected = module(x)
@@ -93,7 +93,7 @@ def around_a_write(call, x):
     ids=lambda each: each.__name__,
 )
 def test_what_only_looks_equal_stays(build):
-    """Types and signs of numbers, random numbers, empty memory, results that a user may write to, writes between."""
+    """Nodes are not merged if types or signs differ, for random or empty memory, results, or with writes between."""
     module = graph_of(build, torch.randn(3))
     before = calls(module)
     passes.eliminate_common_subexpressions(module)
@@ -110,5 +110,5 @@ print(sorted(name for name in sys.modules if name.startswith("torch._inductor.")
 
 
 def test_training_does_not_import_inductor():
-    """Looking for equal nodes is no reason to import Inductor's lowerings and templates (1.1 s)."""
+    """The search for equal nodes does not import Inductor's lowerings and templates (1.1 s)."""
     assert "torch._inductor.lowering" not in python(TRAINING)

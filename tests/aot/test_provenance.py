@@ -1,4 +1,4 @@
-"""The captured node that an ATen node comes from."""
+"""The captured node from which an ATen node comes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph_of(*nodes):
 
 
 def test_backward_nodes_have_the_origin_of_the_forward_node_with_their_number():
-    """The number is autograd's; the forward node says itself where it comes from."""
+    """A backward node has autograd's sequence number of a forward node, and takes the origin of that node."""
     captured = graph_of(("linear", {STACK: "stack"}))
     provenance.mark_captured(captured)
     joint = graph_of(("addmm", {ORIGIN: ("linear",), "seq_nr": 7}), ("mm", {"seq_nr": 7}), ("other", {"seq_nr": 8}))
@@ -31,7 +31,7 @@ def test_backward_nodes_have_the_origin_of_the_forward_node_with_their_number():
 
 
 def test_inputs_are_matched_by_position_where_all_are_there():
-    """Otherwise by AOTAutograd's description alone."""
+    """If all inputs are present, they are matched by position, otherwise by AOTAutograd's description."""
     captured, joint = graph_of(("sin", {})), graph_of(("sin", {}))
     provenance.mark_origins(joint, captured)
     (placeholder,) = joint.find_nodes(op="placeholder")
@@ -39,7 +39,7 @@ def test_inputs_are_matched_by_position_where_all_are_there():
 
 
 def test_saved_values_keep_their_origin():
-    """They are inputs of the backward graph, under the names that they have in the joint graph."""
+    """Saved values are inputs of the backward graph under their names in the joint graph, and keep their origin."""
     joint = graph_of(("saved", {ORIGIN: ("linear",)}))
     backward = torch.fx.Graph()
     saved, other = backward.placeholder("saved"), backward.placeholder("tangents_1")

@@ -1,4 +1,4 @@
-"""Random programs that change and share memory are through the whole compiler what they are eagerly.
+"""Random programs with mutation and aliasing give eager's results through the whole compiler.
 
 Inputs of every layout (strided, overlapping, channels-last, empty, without dimensions), views of views, in-place
 operators on them, ``out=`` (contiguous: others break the graph, as in torch), and results that are views of inputs: the
@@ -51,7 +51,7 @@ CHANGES = {
 
 
 def made(shape, layout, dtype, generator):
-    """A tensor of small whole numbers with some strides."""
+    """A tensor of small integers with random strides."""
     if layout == "overlapping":
         shape = (*shape[:-1], 1) if shape else shape
     numbers = torch.randint(-4, 5, shape, generator=generator).to(dtype)
@@ -71,7 +71,7 @@ def made(shape, layout, dtype, generator):
 
 @st.composite
 def programs(draw):
-    """Inputs, steps, and which values are returned."""
+    """Inputs, steps, and the indices of the returned values."""
     inputs = [
         (
             draw(st.sampled_from(SHAPES)),
@@ -91,7 +91,7 @@ def programs(draw):
 
 
 def observed(function, inputs):
-    """Everything that a caller can see: results, what they share, the inputs afterwards, gradients."""
+    """All that a caller can see: results, aliasing, mutated inputs, gradients."""
     results = function(*inputs)
     tensors = [*results, *inputs]
     places = [each.untyped_storage().data_ptr() if each.numel() else None for each in tensors]
@@ -111,7 +111,7 @@ def _strides(tensor):
 
 
 def check(program):
-    """Compiled and eager show the same, or eager refuses the program."""
+    """Assert that compiled and eager runs agree, or that eager mode refuses the program."""
     kinds, steps, returned, seed, dynamic = program
 
     def function(*inputs):
@@ -135,10 +135,10 @@ def check(program):
     try:
         expected = observed(function, inputs())
     except (RuntimeError, IndexError):
-        return  # a leaf changed in place, memory written that overlaps
+        return  # a leaf mutated in place, or a write to overlapping memory
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", GeneratedCodeWarning)  # a mistake of ours, though the result is right
+            warnings.simplefilter("error", GeneratedCodeWarning)  # an error of the compiler, though the result is right
             found = observed(nbcompile.compile(function, fullgraph=True, dynamic=dynamic), inputs())
     finally:
         nbcompile.reset()
@@ -152,7 +152,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 @settings(max_examples=6, suppress_health_check=QUIET)
 @given(programs())
 def test_random_programs(program):
-    """A few, the same every time."""
+    """A few random programs with a fixed seed."""
     check(program)
 
 
@@ -161,5 +161,5 @@ def test_random_programs(program):
 @settings(max_examples=200, derandomize=False, suppress_health_check=QUIET)
 @given(programs())
 def test_many_random_programs(program):
-    """Many, other ones every time: some three minutes of them."""
+    """Many random programs with new seeds, for about three minutes."""
     check(program)

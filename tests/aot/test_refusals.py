@@ -1,4 +1,4 @@
-"""Tests for nbcompile.aot.refusals: what AOTAutograd would compute otherwise runs eagerly, with its reason."""
+"""Tests for nbcompile.aot.refusals: graphs that AOTAutograd would miscompile run in eager mode, with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def graph_of(function):
     ids=["a method", "a function", "an output argument"],
 )
 def test_a_write_beside_as_strided_is_refused(function):
-    """Functionalisation ignores memory outside of the base tensor, so such a graph is not compiled."""
+    """A mutation next to ``as_strided`` is refused: functionalisation ignores memory outside of the base tensor."""
     with pytest.raises(NeedsEagerFallback, match="as_strided makes views of any memory"):
         check_no_as_strided_write(graph_of(function))
 
@@ -41,7 +41,7 @@ def test_others_are_compiled(function):
 
 @pytest.mark.compiles
 def test_a_refused_graph_has_eager_results_and_its_reason():
-    """The record names the reason; the result, and the memory that was written, are eager mode's."""
+    """The record names the reason; the result and the mutated memory equal eager mode's."""
 
     def function(x):
         view = x[1:].as_strided((4,), (1,), 0)

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.aot.returned_arguments: what is its argument in eager mode is it when compiled, and no copy."""
+"""Tests for nbcompile.aot.returned_arguments: a returned argument is the same object, as in eager mode, and no copy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_argument_that_is_returned_is_the_argument(name, backend):
-    """The same object is returned as in eager mode, with the same value."""
+    """A returned argument is the same object with the same value as in eager mode."""
     function = PROGRAMS[name]
     x, twin = torch.arange(1.0, 5.0), torch.arange(1.0, 5.0)
     expected, got = function(twin), nbcompile.compile(function, backend=backend)(x)
@@ -45,7 +45,7 @@ def test_an_argument_that_is_returned_is_the_argument(name, backend):
 
 @pytest.mark.compiles
 def test_gradients_flow_through_what_is_returned():
-    """An input that is returned beside other results keeps its place in autograd's graph."""
+    """Gradients flow through an input that is returned along with other results."""
 
     def function(x):
         return F.dropout(x, 0.5, False), (x * 3).sum()

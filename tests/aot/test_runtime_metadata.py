@@ -1,4 +1,4 @@
-"""Runtime metadata: the steps around a graph's programs, or the reason why ours do not suffice."""
+"""Runtime metadata: the steps around a graph's programs, or the reason why our wrapper does not suffice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def output(kind: str = "non_alias", base: int | None = None, *, requires_grad: b
 
 
 def metadata(*outputs: types.SimpleNamespace, **changes: object) -> types.SimpleNamespace:
-    """AOTAutograd's metadata of a graph with two inputs, of which it asks nothing unusual."""
+    """AOTAutograd's metadata of a graph with two inputs, with default values otherwise."""
     return types.SimpleNamespace(**{
         "input_info": [None, None], "output_info": outputs, "num_mutated_inp_runtime_indices": 0, "num_intermediate_bases": 0,
         "tokens": {}, "num_backward_tokens": 0, "is_rng_op_functionalized": False, "num_graphsafe_rng_states": 0,
@@ -31,7 +31,7 @@ def metadata(*outputs: types.SimpleNamespace, **changes: object) -> types.Simple
 
 
 def test_outputs_that_are_inputs_or_views_of_them():
-    """By position; the input that the program writes to is listed."""
+    """Outputs that alias an input are listed with their positions, and the mutated input is listed."""
     found = runtime_metadata_of(metadata(output(), output("is_input", 0), output("alias_of_input", 1)), None, 2)
     assert found.aliased_outputs == [AliasedOutput(1, 0, True, False), AliasedOutput(2, 1, False, False)]
     assert found.mutated_inputs == [1]
@@ -49,16 +49,16 @@ def test_outputs_that_are_inputs_or_views_of_them():
     ids=["inputs", "outputs", "mutation", "effects"],
 )
 def test_what_our_wrapper_does_not_do_has_a_reason(given, inputs, reason):
-    """The reason is a text in the place of the metadata."""
+    """If our wrapper does not suffice, the reason is returned instead of the metadata."""
     assert runtime_metadata_of(given, None, inputs) == reason
 
 
 def test_a_graph_under_autocast_is_left_to_aotautograd():
-    """Whatever its outputs are."""
+    """A graph under autocast goes to AOTAutograd, whatever its outputs are."""
     with torch.autocast("cpu"):
         assert runtime_metadata_of(metadata(output()), None, 2) == "the graph is compiled under autocast"
 
 
 def test_sizes_that_are_numbers_are_not_dynamic():
-    """An output that is no tensor has no dims either."""
+    """A tensor with constant sizes has no dynamic dims, and an output that is no tensor has none either."""
     assert dynamic_dims([torch.ones(2), 3]) == [None, None]

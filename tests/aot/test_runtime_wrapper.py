@@ -1,4 +1,4 @@
-"""The wrapper around compiled programs, over programs that are written by hand: what autograd and the caller see."""
+"""The runtime wrapper around programs that are written by hand: what autograd and the caller see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY_LAYOUT = TangentLayout(None, None, None)
 
 
 def training(**other):
-    """Metadata of a graph with one output, which saves what comes after it."""
+    """Metadata of a graph with one output, followed by the saved tensors."""
     given = {
         "detached_inputs": (), "view_outputs": (), "non_differentiable_outputs": (), "saved_checked": slice(1, None),
         "saved_unchecked": NOTHING, "saved_numbers": NOTHING, "forward_returns": 1, "differentiable_outputs": (0,),
@@ -27,7 +27,7 @@ def training(**other):
 
 
 def product(**other):
-    """``x * y`` as a forward and a backward program, wrapped; and what the backward program was given."""
+    """``x * y`` as a forward and a backward program with a wrapper, and a list of the backward program's arguments."""
     given = []
 
     def forward(arguments):
@@ -49,7 +49,7 @@ def leaves():
 
 
 def test_programs_get_their_arguments_one_by_one_or_in_a_list():
-    """Generated code has an entry point of its own for the first."""
+    """Generated code has two entry points: one takes separate arguments, the other takes a list."""
     assert unboxed(lambda given: given)(1, 2) == [1, 2]
 
     def generated(given):
@@ -60,7 +60,7 @@ def test_programs_get_their_arguments_one_by_one_or_in_a_list():
 
 
 def test_the_backward_program_gives_the_gradients():
-    """It gets what the forward program saved, and then the gradients of the outputs."""
+    """The backward program gets the saved tensors, then the tangents, and returns the gradients."""
     compiled, given = product()
     x, y = leaves()
     (result,) = compiled(x, y)
@@ -70,7 +70,7 @@ def test_the_backward_program_gives_the_gradients():
 
 
 def test_a_saved_tensor_that_was_overwritten_is_an_error():
-    """As in eager mode, the version is compared where it is checked at all."""
+    """A saved tensor that was overwritten is an error, as in eager mode: versions are compared."""
     for slices, fails in (({}, True), ({"saved_checked": NOTHING, "saved_unchecked": slice(1, None)}, False)):
         compiled, _ = product(**slices)
         x, y = leaves()
@@ -86,7 +86,7 @@ def test_a_saved_tensor_that_was_overwritten_is_an_error():
 
 
 def test_numbers_come_before_tensors():
-    """Sizes that the backward program takes are its first inputs."""
+    """Symbolic sizes are the first inputs of the backward program."""
     given = []
 
     def backward(arguments):
@@ -100,7 +100,7 @@ def test_numbers_come_before_tensors():
 
 
 def test_gradients_have_the_layout_that_was_compiled_for():
-    """Other strides are copied to these; a negative bit is resolved; what fits is passed as it is."""
+    """A tangent with other strides is copied to the compiled layout; a negative bit is resolved; no other copies."""
     layout = TangentLayout((2, 3), (3, 1), None)
     known = torch.ones(2, 3)
     assert runtime_wrapper._with_layout(known, layout) is known
@@ -117,7 +117,7 @@ def test_gradients_have_the_layout_that_was_compiled_for():
 
 
 def test_a_second_derivative_is_refused():
-    """The gradients of ``create_graph=True`` are right; a derivative of them is an error, and not zero."""
+    """The gradients of ``create_graph=True`` are right; a second derivative is an error, and not zero."""
     compiled, _ = product()
     x, y = leaves()
     (found,) = torch.autograd.grad(compiled(x, y)[0].sum(), x, create_graph=True)
@@ -127,7 +127,7 @@ def test_a_second_derivative_is_refused():
 
 
 def test_a_history_that_gets_no_gradient_is_left_alone():
-    """An input for which the backward program returns None is detached: autograd does not walk through its history."""
+    """An input for which the backward program returns None is detached: autograd does not visit its history."""
     visited = []
     x = torch.ones(2, requires_grad=True)
     history = x * 1
@@ -141,7 +141,7 @@ def test_a_history_that_gets_no_gradient_is_left_alone():
 
 
 def test_outputs_that_do_not_differentiate_say_so():
-    """Their gradient is never asked for, and they do not require grad."""
+    """Outputs that are not differentiable do not require grad, and the backward program gets no tangent for them."""
 
     def forward(given):
         return [given[0].detach() * 2, given[0].detach() > 1]
@@ -154,7 +154,7 @@ def test_outputs_that_do_not_differentiate_say_so():
 
 
 def test_a_graph_that_learns_in_no_grad_mode_switches_it_on():
-    """The mode while it is compiled is off; the graph itself computes with gradients."""
+    """A graph that is compiled in no_grad mode and enables gradients inside computes with gradients."""
     with torch.no_grad():
         compiled, _ = product()
         (result,) = compiled(*leaves())
@@ -162,7 +162,7 @@ def test_a_graph_that_learns_in_no_grad_mode_switches_it_on():
 
 
 def test_a_write_is_seen_by_autograd():
-    """A kernel writes through a pointer: the version of what it wrote to is bumped, with gradients and without."""
+    """A kernel writes through a pointer, so the wrapper bumps the version of each mutated input, with grad or not."""
     x, y = torch.ones(2), torch.ones(2)
     compiled = wrap_inference(lambda given: [given[1].data.add_(1)], RuntimeMetadata((None,), mutated_inputs=(1,)))
     before = (x._version, y._version)
@@ -176,7 +176,7 @@ def test_a_write_is_seen_by_autograd():
 
 @pytest.mark.parametrize("mode", [True, False])
 def test_inference_is_not_recorded_and_leaves_the_mode(mode):
-    """Inside, gradients are off; afterwards the mode is the caller's, after an exception, too."""
+    """An inference graph runs without gradients; afterwards the grad mode is the caller's, after an exception, too."""
     modes = []
 
     def program(given):
@@ -195,7 +195,7 @@ def test_inference_is_not_recorded_and_leaves_the_mode(mode):
 
 
 def test_outputs_that_are_inputs_are_the_callers_own_objects():
-    """A view is one of the caller's tensor for autograd; what requires no grad is detached."""
+    """An output that aliases an input is a view of the caller's tensor, and detached if it requires no grad."""
     aliases = (AliasedOutput(0, 0, True, True), AliasedOutput(1, 0, False, True), AliasedOutput(2, 0, False, False))
 
     def program(given):
@@ -210,7 +210,7 @@ def test_outputs_that_are_inputs_are_the_callers_own_objects():
 
 
 def test_a_program_of_views_replaces_what_the_other_returned():
-    """It makes the outputs that alias an input, at their positions, of the caller's arguments."""
+    """A program of views computes the outputs that alias an input from the caller's arguments."""
     aliases = (AliasedOutput(1, 0, False, False),)
     metadata = RuntimeMetadata((None, None), aliased_outputs=aliases)
     x = torch.arange(4.0)
@@ -219,7 +219,7 @@ def test_a_program_of_views_replaces_what_the_other_returned():
 
 
 def test_dynamic_dims_are_marked():
-    """A graph that takes the output is dynamic without a recompile; marks that were there stay."""
+    """The dims of an output are marked as dynamic, so that the next graph does not recompile; older marks remain."""
     x = torch.ones(2, 3)
     x._dynamo_propagated_dynamic_indices = {1}
     marked, plain = mark_dynamic_outputs(lambda *given: given, [[0], None])(x, torch.ones(2))
@@ -228,11 +228,11 @@ def test_dynamic_dims_are_marked():
 
 
 def test_what_was_compiled_without_determinism_refuses_to_run_with_it(monkeypatch):
-    """The other way round is harmless."""
+    """A graph that was compiled without determinism raises if it runs with it; the reverse is allowed."""
     for compiled_with, fails in ((False, True), (True, False), (None, False)):
         compiled, _ = product(deterministic=compiled_with)
         (result,) = compiled(*leaves())
-        # To switch them on for real imports torch's compiler.
+        # torch.use_deterministic_algorithms would import torch's compiler.
         monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
         if fails:
             with pytest.raises(RuntimeError, match="use_deterministic_algorithms"):
@@ -244,7 +244,7 @@ def test_what_was_compiled_without_determinism_refuses_to_run_with_it(monkeypatc
 
 @pytest.mark.parametrize("asked_for", [False, True])
 def test_a_retained_graph_is_refused_where_the_program_asked_for_donation(monkeypatch, asked_for):
-    """Otherwise it may be retained, as in eager mode."""
+    """A retained graph is refused if the program asked for donation; else it may be retained, as in eager mode."""
     monkeypatch.setattr(runtime_wrapper, "donation_is_asked_for", lambda: asked_for)
     compiled, _ = product(saves_intermediates=True)
     x, y = leaves()
@@ -262,14 +262,14 @@ def test_a_retained_graph_is_refused_where_the_program_asked_for_donation(monkey
     ("value", "is_default", "expected"), [(True, True, False), (True, False, True), (False, False, False)]
 )
 def test_torchs_default_asks_for_no_donation(monkeypatch, value, is_default, expected):
-    """Only a program that sets the option asks for it."""
+    """torch's default does not ask for donation: only a program that sets the option does."""
     settings = types.SimpleNamespace(donated_buffer=value, _is_default=lambda name: is_default)
     monkeypatch.setattr(torch_internals, "functorch_config", lambda: settings)
     assert runtime_wrapper.donation_is_asked_for() is expected
 
 
 def test_a_view_that_is_saved_does_not_keep_its_base():
-    """It is detached; an input stays what it is, since its history is the node's."""
+    """A saved view is detached, so that it does not keep its base alive; an input is saved with its history."""
     base = torch.ones(4, requires_grad=True)
     view, own = (base * 2)[1:], torch.ones(2)
     kept = runtime_wrapper._detach_views([view, own, base], [base])

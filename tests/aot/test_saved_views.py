@@ -1,4 +1,4 @@
-"""Views of inputs that the backward reads: autograd notices that the input was overwritten, as in eager mode."""
+"""Views of inputs that the backward reads: if the input is overwritten, autograd raises, as in eager mode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def leaves():
 
 
 def gradients(function, change=lambda a, w: None, inputs=leaves):
-    """The gradients of a and w, where something happens before ``backward``; or that autograd refuses."""
+    """The gradients of a and w after a change before ``backward``, or the word for autograd's refusal."""
     a, w = inputs()
     result = function(a, w).sum()
     with torch.no_grad():
@@ -60,7 +60,7 @@ def overwrite_a_row(a, _w):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_an_input_that_was_overwritten_is_an_error(program, dynamic):
-    """Where eager refuses the backward so does a compiled graph; where nothing changes, the gradients are eager's."""
+    """A compiled backward raises if an input was overwritten, as eager's does; otherwise gradients equal eager's."""
     compiled = nbcompile.compile(program, dynamic=dynamic)
     torch.testing.assert_close(gradients(compiled), gradients(program))
     for change in (overwrite_w, overwrite_a_row):
@@ -73,7 +73,7 @@ def test_an_input_that_was_overwritten_is_an_error(program, dynamic):
 
 
 def test_inputs_that_are_views_themselves():
-    """A base that is overwritten is noticed, too: it and its views have one version."""
+    """If the base of an input is overwritten, the backward raises, too: a base and its views share one version."""
     base = torch.randn(6, 4, requires_grad=True)
 
     def inputs():
@@ -98,7 +98,7 @@ def test_inputs_that_are_views_themselves():
 
 
 def test_a_graph_that_writes_to_another_input():
-    """AOTAutograd cuts such a graph: its views of inputs are not saved either, and what it writes is no error."""
+    """AOTAutograd partitions such a graph: its views of inputs are not saved either, and the write is no error."""
 
     def program(a, w, counter):
         counter.add_(1)
@@ -118,7 +118,7 @@ def test_a_graph_that_writes_to_another_input():
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_the_saved_value_is_the_input(backend):
-    """Hooks on saved tensors see the input itself: it has the user's version, and nothing is stored twice."""
+    """Hooks on saved tensors get the input itself: it has the user's version, and is saved once."""
     a, w = leaves()
     packed = []
 
@@ -146,7 +146,7 @@ def add(graph, target, *arguments):
 
 
 def test_the_input_of_a_view():
-    """Views of views, and parts of an operator with several, lead to the input; a copy has its own memory."""
+    """A view of a view, and each result of a split, lead to the input; a copy has its own memory."""
     graph, x = graph_with(torch.ones(4, 4))
     turned = add(graph, torch.ops.aten.t.default, x)
     parts = add(graph, torch.ops.aten.split.Tensor, turned, 2)
@@ -158,7 +158,7 @@ def test_the_input_of_a_view():
 
 
 def test_two_views_of_one_input_are_saved_once():
-    """Both are made again by the backward graph, which takes the input once."""
+    """The backward graph takes the input once, and recomputes both views of it."""
     forward, x = graph_with(torch.ones(4, 4))
     first, second = (add(forward, torch.ops.aten.select.int, x, 0, at) for at in (0, 1))
     forward.output((first, first, second))

@@ -1,4 +1,4 @@
-"""Writing through a view that has a number more than once leaves what eager leaves, whatever AOTAutograd makes of it.
+"""Writes through a view that overlaps itself give eager's result, whatever AOTAutograd makes of them.
 
 Read next: tests/aot/test_input_aliasing.py
 """
@@ -54,7 +54,7 @@ OVERLAPPING = [whole, part, below_another_view, windows, of_an_input]
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("function", OVERLAPPING)
 def test_a_view_with_an_element_twice(function, backend, dynamic):
-    """torch.compile adds up what the elements get: ``expand(3).fill_(1)`` makes 3 - 2x of x."""
+    """A write to an expanded view equals eager's; torch.compile adds up: ``expand(3).fill_(1)`` gives 3 - 2x."""
     ours, theirs = torch.arange(3.0), torch.arange(3.0)
     compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic, fullgraph=True)
     torch.testing.assert_close(compiled(ours), function(theirs))
@@ -63,7 +63,7 @@ def test_a_view_with_an_element_twice(function, backend, dynamic):
 
 @pytest.mark.parametrize("make", [lambda: torch.zeros(1).expand(3), lambda: torch.arange(4.0).unfold(0, 2, 1)])
 def test_an_input_with_an_element_twice(make):
-    """torch.compile raises an error: the new value cannot be copied back."""
+    """An input that overlaps itself may be mutated; torch.compile raises, because it cannot copy the new value back."""
     ours, theirs = make(), make()
     torch.testing.assert_close(nbcompile.compile(input_itself, fullgraph=True)(ours), input_itself(theirs))
     torch.testing.assert_close(ours, theirs)
@@ -82,7 +82,7 @@ def base_after_the_view(x: torch.Tensor) -> torch.Tensor:
     ("function", "meets_itself"), [(base_after_the_view, False), *((f, True) for f in OVERLAPPING)]
 )
 def test_what_has_each_number_once_is_compiled(function, meets_itself):
-    """That somebody else looks at the memory several times is no reason."""
+    """A graph is compiled if the mutated view does not overlap itself, also if another view of the memory does."""
     answers = []
 
     def backend(graph, _inputs):
@@ -109,7 +109,7 @@ EACH_ELEMENT_ONCE = {
 @pytest.mark.parametrize("of_an_input", [True, False])
 @pytest.mark.parametrize("view", EACH_ELEMENT_ONCE.values(), ids=EACH_ELEMENT_ONCE)
 def test_a_view_that_could_repeat_elements_and_does_not(view, of_an_input, dtype):
-    """AOTAutograd makes x + (new - x) of the write: NaN of an infinity, an error of bool, and 0 between windows."""
+    """A view that does not overlap itself is written exactly; AOTAutograd would write x + (new - x), NaN for infinities."""
 
     def written(x):
         base = x if of_an_input else x.clone()
@@ -125,7 +125,7 @@ def test_a_view_that_could_repeat_elements_and_does_not(view, of_an_input, dtype
 
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:], lambda x: x.t(), lambda x: x[:, 1:]])
 def test_the_diagonal_of_a_view(view):
-    """`fill_diagonal_` of a view, and of an input that does not begin at its memory, which torch.compile refuses."""
+    """`fill_diagonal_` works on a view, and on an input with a storage offset, which torch.compile refuses."""
 
     def written(x):
         view(x).fill_diagonal_(2)
@@ -139,7 +139,7 @@ def test_the_diagonal_of_a_view(view):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_is_written_through_as_strided(backend):
-    """A window that reaches beyond the view that it is made of is written as in eager; one that is only read compiles."""
+    """A write through as_strided beyond its base equals eager's; a graph that only reads such a view is compiled."""
 
     def written(x):
         window = x[:, :1].as_strided((2,), (1,))
@@ -162,7 +162,7 @@ def test_what_is_written_through_as_strided(backend):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_inputs_of_other_strides(backend, turn):
-    """An input that overlaps itself, after one that does not whose strides are symbols, and before."""
+    """An input that overlaps itself works before and after one that does not, with symbolic strides."""
 
     def written(x):
         x.t().add_(1)

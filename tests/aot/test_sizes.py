@@ -14,7 +14,7 @@ from tests.support.processes import python
 
 
 def symbols(*values):
-    """Symbolic sizes with these values for example, in one ShapeEnv."""
+    """Symbolic sizes with these hints, in one ShapeEnv."""
     shapes = torch_internals.symbolic_shapes()
     mode = torch_internals.fake_tensor().FakeTensorMode(shape_env=shapes.ShapeEnv())
     return [mode.from_tensor(torch.empty(each), static_shapes=False).shape[0] for each in values]
@@ -49,7 +49,7 @@ OPERATIONS = (
     values=st.tuples(st.integers(2, 50), st.integers(2, 50)),
 )
 def test_a_formula_computes_what_its_symbols_compute(steps, values):
-    """Any formula over two sizes gives, as nodes, the number that Python's operations gave."""
+    """The nodes of a formula over two sizes compute the number that Python's operators give."""
     first, second = symbols(7, 11)
     graph, sizes = graph_with([first, second])
     made, plain = [first, second], list(values)
@@ -59,14 +59,14 @@ def test_a_formula_computes_what_its_symbols_compute(steps, values):
     try:
         results = [sizes.node_of(each, lambda node: None) if isinstance(each, torch.SymInt) else each for each in made]
     except UnknownSize:
-        return  # it says so, and AOTAutograd traces such a graph
+        return  # the refusal is explicit, and AOTAutograd traces such a graph
     graph.output(tuple(results))
     assert torch.fx.GraphModule({}, graph)(*values) == tuple(plain)
     assert all("val" in node.meta for node in graph.nodes if node.op == "call_function")
 
 
 def test_equal_sizes_are_one_node():
-    """A size that two operators are given is computed once."""
+    """A size that two operators use is computed once."""
     first, second = symbols(7, 11)
     graph, sizes = graph_with([first, second])
     written = []
@@ -101,7 +101,7 @@ def reshaped(x, y):
 @pytest.mark.parametrize("function", [windows, numbers, powers, reshaped], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_results_with_symbolic_sizes(function, backend):
-    """Graphs whose operators are given computed sizes: as eager, for sizes that were not compiled for."""
+    """Graphs with computed sizes give eager's results, also for sizes other than those of the first call."""
     compiled = nbcompile.compile(function, backend=backend, dynamic=True)
     for rows, width in ((8, 6), (10, 6), (12, 4), (30, 5)):
         x, y = torch.randn(rows, width), torch.randn(width)
@@ -120,12 +120,12 @@ print("torch._functorch.aot_autograd" in sys.modules)
 
 @pytest.mark.fast_path
 def test_a_second_size_does_not_import_autograds_tracer():
-    """Graphs with symbolic sizes and without gradients are recorded in one go; AOTAutograd's import takes 1.4 s."""
+    """Graphs with symbolic sizes and without gradients are traced without AOTAutograd, whose import takes 1.4 s."""
     assert python(SECOND_SIZE).strip() == "False"
 
 
 def test_outputs_tell_which_sizes_vary():
-    """As with AOTAutograd: a graph that they are given to need not learn it anew."""
+    """The outputs' dynamic dims are marked, as AOTAutograd does, so that the next graph need not recompile."""
     compiled = nbcompile.compile(lambda x: (torch.relu(x), x.sum(0)), dynamic=True)
     whole, rows = compiled(torch.randn(5, 7))
     assert whole._dynamo_propagated_dynamic_indices == {0, 1}

@@ -1,4 +1,4 @@
-"""ATen graphs of a tracer, and the runtime metadata of a joint one."""
+"""ATen graphs of a tracer, and the runtime metadata of a joint graph."""
 
 import torch
 import torch.fx
@@ -7,7 +7,7 @@ from nbcompile.aot.traced_graphs import JointGraph, requires_grad
 
 
 def joint(outputs, saved, example_inputs, with_gradient=(0, 1)):
-    """Runtime metadata of a joint graph of two inputs, whose forward part saves some of its nodes, one donated."""
+    """Runtime metadata of a joint graph with two inputs, some saved nodes, and one donated node."""
     graph = torch.fx.Graph()
     a, b = (graph.placeholder(name) for name in "ab")
     product = graph.call_function(torch.ops.aten.mul.Tensor, (a, b))
@@ -24,7 +24,7 @@ def leaves():
 
 
 def test_results_then_saved_tensors_then_saved_sizes():
-    """The forward part returns them in this order; each part is found by its slice."""
+    """The forward graph returns results, saved tensors and saved sizes, in this order; each part is a slice."""
     inputs = leaves()
     found = joint([inputs[0] * inputs[1], torch.ones(2)], ["a", "inner"], inputs).training
     assert found.forward_returns == 2
@@ -34,7 +34,7 @@ def test_results_then_saved_tensors_then_saved_sizes():
 
 
 def test_results_without_history_are_not_differentiable():
-    """Of two results one requires grad: it alone has a tangent, laid out as it is itself."""
+    """Only the result that requires grad has a tangent, with the layout of the result."""
     inputs = leaves()
     found = joint([inputs[0] * inputs[1], torch.ones(2)], [], inputs).training
     assert (found.differentiable_outputs, found.non_differentiable_outputs) == ([0], [1])
@@ -42,7 +42,7 @@ def test_results_without_history_are_not_differentiable():
 
 
 def test_an_input_with_history_and_without_a_gradient_is_detached():
-    """Autograd would go on to what it was made of; a leaf, and one that gets a gradient, stay as they are."""
+    """An input with a history and without a gradient is detached; a leaf, and an input with a gradient, are not."""
     inputs = [torch.ones(2, requires_grad=True) * 1, torch.ones(2, requires_grad=True)]
     outputs = [inputs[0] * inputs[1]]
     assert joint(outputs, [], inputs, with_gradient=[1]).training.detached_inputs == [0]
@@ -50,5 +50,5 @@ def test_an_input_with_history_and_without_a_gradient_is_detached():
 
 
 def test_only_tensors_require_grad():
-    """A number does not, nor does a tensor that was not asked to."""
+    """A number does not require grad, nor does a tensor that is not marked."""
     assert [requires_grad(value) for value in (*leaves(), 3.0, None)] == [True, False, False, False]

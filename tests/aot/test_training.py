@@ -1,4 +1,4 @@
-"""Training through compiled code, as users write it: gradients as eager's, through the default backend."""
+"""Training of compiled code, as users write it: gradients equal eager's, through the default backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def network():
 
 
 class Scaled(torch.autograd.Function):
-    """``x * x * factor``, whose gradient is told ten times too large, so that it is seen to be used."""
+    """``x * x * factor``, with a gradient ten times too large, so that a test can see that it is used."""
 
     @staticmethod
     def forward(ctx, x, factor):
@@ -32,7 +32,7 @@ class Scaled(torch.autograd.Function):
 
 
 class Product(torch.autograd.Function):
-    """With ``setup_context``, and a result that has no gradient."""
+    """A product with ``setup_context``, and a second result without a gradient."""
 
     @staticmethod
     def forward(x, y):
@@ -318,7 +318,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_as_eager(program):
-    """Results, gradients, statistics: what the program shows of itself."""
+    """Results, gradients and statistics of each program equal eager's."""
     agrees_with_eager(program)
 
 
@@ -326,7 +326,7 @@ def test_as_eager(program):
 
 
 def test_second_derivatives_are_refused():
-    """As torch.compile does: an error that says so, never a wrong gradient."""
+    """A second derivative is an error, as in torch.compile, and never a wrong gradient."""
     x = torch.randn(4, requires_grad=True)
     run = nbcompile.compile(lambda x: (x.sin() * x).sum())
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
@@ -335,7 +335,7 @@ def test_second_derivatives_are_refused():
 
 
 def test_an_unused_input_has_a_gradient_of_zeros():
-    """One backward graph computes all gradients: where eager leaves None, there are zeros (as in torch.compile)."""
+    """One backward graph computes all gradients: where eager has None, there are zeros (as in torch.compile)."""
     x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     first, _ = nbcompile.compile(lambda x, y: (x * 2, y * 3))(x, y)
     first.sum().backward()
@@ -343,7 +343,7 @@ def test_an_unused_input_has_a_gradient_of_zeros():
 
 
 def saved_tensors(backend: str) -> int:
-    """How many tensors a chain of activations keeps for its backward."""
+    """The number of tensors that a chain of activations saves for its backward."""
     kept = []
     x = torch.randn(32, 32, requires_grad=True)
 
@@ -356,15 +356,15 @@ def saved_tensors(backend: str) -> int:
 
 
 def test_recomputation_saves_memory():
-    """torch's min-cut partitioner: what is cheap is computed again in the backward instead of being kept."""
+    """Cheap values are recomputed in the backward and not saved, as in torch's min-cut partitioner."""
     assert saved_tensors("inductor") < saved_tensors("aot_eager")
-    assert saved_tensors("inductor") == 1  # the input: all else follows from it
+    assert saved_tensors("inductor") == 1  # only the input is saved: all else follows from it
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 @pytest.mark.parametrize("last", [torch.relu, torch.clone, lambda y: y * 2])
 def test_what_is_computed_under_no_grad_learns_nothing(backend, last):
-    """Although the graph's inputs do: it is an inference graph."""
+    """A graph under no_grad is an inference graph, also if its inputs require grad."""
     weight = torch.nn.Parameter(torch.ones(4))
 
     def f(x):
@@ -379,7 +379,7 @@ def test_what_is_computed_under_no_grad_learns_nothing(backend, last):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_what_is_computed_with_gradients_learns_below_no_grad(backend):
-    """A graph that begins below ``no_grad`` and enables gradients for a part gives that part its history."""
+    """A graph that begins in no_grad mode and enables gradients for a part gives that part its history."""
     weight = torch.nn.Parameter(torch.ones(4))
 
     def f(x):
@@ -401,7 +401,7 @@ def test_what_is_computed_with_gradients_learns_below_no_grad(backend):
 
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_transform_is_left_when_a_tracer_gives_up(learns):
-    """What only AOTAutograd can trace inside of ``vmap`` leaves no transform active in the process."""
+    """If a tracer gives up inside of ``vmap``, no transform stays active in the process."""
     weight = torch.ones(4, 4, requires_grad=learns)
 
     def f(x):
@@ -414,7 +414,7 @@ def test_a_transform_is_left_when_a_tracer_gives_up(learns):
 
 
 def test_a_gradient_with_the_negative_or_conjugate_bit():
-    """A backward program reads the numbers of a gradient, not what its memory holds."""
+    """A backward program resolves the negative and the conjugate bit of a tangent."""
     real, imaginary = torch.randn(4), torch.randn(4)
 
     def gradient(called, given, inputs):

@@ -1,4 +1,4 @@
-"""The short way through a training step: it does what AOTAutograd's wrapper does, and is taken where nothing else is."""
+"""The short runtime wrapper of a training step: it does what AOTAutograd's does, where nothing more is needed."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ class Boxed:
 
 
 def is_short(call):
-    """An autograd function's own ``apply``, and nothing around it."""
+    """True if the call is an autograd function's own ``apply`` without a wrapper."""
     return isinstance(getattr(call, "__self__", None), type) and issubclass(call.__self__, torch.autograd.Function)
 
 
@@ -34,7 +34,7 @@ def learning(*shape):
 
 
 def test_gradients_are_eagers():
-    """Outputs, gradients of every input, and several backward passes through one graph."""
+    """Outputs, gradients of all inputs, and several backward passes through one graph equal eager's."""
 
     def f(x, y):
         return (torch.tanh(x @ y), (x * 2).sum())
@@ -50,7 +50,7 @@ def test_gradients_are_eagers():
 
 
 def test_outputs_that_do_not_learn():
-    """An output of integers, or computed without gradients, requires none."""
+    """An output of integers, or computed without gradients, does not require grad."""
 
     def f(x):
         return (x * 2, x.argmax(), x.detach() + 1)
@@ -62,7 +62,7 @@ def test_outputs_that_do_not_learn():
 
 
 def test_an_output_that_is_a_view_inside():
-    """A view of a value that nobody else sees counts as a tensor of its own."""
+    """A view of an intermediate counts as a tensor of its own."""
 
     def f(x):
         return ((x * 2).view(-1),)
@@ -75,7 +75,7 @@ def test_an_output_that_is_a_view_inside():
 
 
 def test_gradients_with_other_strides():
-    """The gradient that comes back may lie in memory otherwise than the output."""
+    """The tangent may have other strides than the output."""
 
     def f(x):
         return (x.exp(),)
@@ -87,7 +87,7 @@ def test_gradients_with_other_strides():
 
 
 def test_a_saved_input_that_changes_is_noticed():
-    """As in eager: what the backward pass needs must not be changed before."""
+    """A mutation of a saved input before the backward pass is an error, as in eager mode."""
 
     def f(x, y):
         return (x * y,)
@@ -100,7 +100,7 @@ def test_a_saved_input_that_changes_is_noticed():
 
 
 def test_double_backward_is_an_error():
-    """Compiled graphs have one derivative; asking for the second says so."""
+    """A compiled graph has only a first derivative; a second one raises an error that says so."""
     x = learning(3)
     (result,) = compiled(lambda x: (x.exp(),), x)(x)
     (gradient,) = torch.autograd.grad(result.sum(), x, create_graph=True)
@@ -114,13 +114,13 @@ def test_double_backward_is_an_error():
     ids=["a view of an input", "an input that is changed", "an input"],
 )
 def test_what_needs_more_takes_the_long_way(function):
-    """Aliases and mutations are for AOTAutograd's wrapper."""
+    """Graphs with aliasing and mutation have AOTAutograd's wrapper."""
     x = learning(2, 3)
     assert not is_short(compiled(function, x))
 
 
 def test_a_training_loop_through_the_whole_compiler():
-    """Several steps of a small net: the parameters are eager's."""
+    """Several steps of a small network through the whole compiler give eager's parameters."""
 
     def train(compile):
         torch.manual_seed(0)
@@ -140,7 +140,7 @@ def test_a_training_loop_through_the_whole_compiler():
 
 @pytest.mark.parametrize("made", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_recurrent_layers_learn(made):
-    """ATen's LSTM keeps a workspace for backward where gradients are enabled, which they are not inside of a Function."""
+    """ATen's LSTM saves a workspace for the backward if gradients are enabled; inside of a Function they are not."""
     layers, x = made(3, 4), torch.rand(5, 2, 3)
 
     def gradients(function):

@@ -1,4 +1,4 @@
-"""Many small networks and losses learn as they do eagerly: in float32, in float64, and in bfloat16 under autocast."""
+"""Many small networks and losses train as in eager mode: in float32, in float64, and in bfloat16 under autocast."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NETWORKS = {
 
 
 class TwoInputs(nn.Module):
-    """The same input twice."""
+    """A network that takes the same input twice."""
 
     def __init__(self, inner):
         super().__init__()
@@ -57,7 +57,7 @@ class TwoInputs(nn.Module):
 
 
 class Attention(nn.Module):
-    """With a causal mask."""
+    """Attention with a causal mask."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Attention(nn.Module):
 
 
 class Decoder(nn.Module):
-    """One layer over its own input."""
+    """A decoder layer over its own input."""
 
     def __init__(self):
         super().__init__()
@@ -80,7 +80,7 @@ class Decoder(nn.Module):
 
 
 class Tied(nn.Module):
-    """A matrix used forth and back."""
+    """A matrix that is used twice, the second time transposed."""
 
     def __init__(self):
         super().__init__()
@@ -91,7 +91,7 @@ class Tied(nn.Module):
 
 
 class Frozen(nn.Module):
-    """The first layer does not learn; a part of the sum is detached."""
+    """A frozen first layer, and a sum with a detached part."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class Frozen(nn.Module):
 
 
 class Mixture(nn.Module):
-    """Rows are sent to one of three layers by an index that is computed."""
+    """Each row goes to one of three layers, by a computed index."""
 
     def __init__(self):
         super().__init__()
@@ -118,7 +118,7 @@ class Mixture(nn.Module):
 
 
 class Scan(nn.Module):
-    """Running sums, products, maxima."""
+    """Running sums, products and maxima."""
 
     def __init__(self):
         super().__init__()
@@ -130,7 +130,7 @@ class Scan(nn.Module):
 
 
 class Sorted(nn.Module):
-    """The largest, in order."""
+    """The largest elements, in order."""
 
     def __init__(self):
         super().__init__()
@@ -142,7 +142,7 @@ class Sorted(nn.Module):
 
 
 class Residual(nn.Module):
-    """A chain of blocks, each added to what came in."""
+    """A chain of residual blocks."""
 
     def __init__(self):
         super().__init__()
@@ -172,7 +172,7 @@ WAYS = ["float32", "float64", "autocast"]
 
 
 def step(compiled, network, inputs, way):
-    """Two steps of gradient descent; everything that is left behind."""
+    """The state after two steps of gradient descent."""
     network = network.double() if way == "float64" else network
     x = (inputs.double() if way == "float64" else inputs).requires_grad_()
     run = compiled(network)
@@ -195,7 +195,7 @@ def step(compiled, network, inputs, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name, way):
-    """Losses, gradients and running statistics of two steps."""
+    """Losses, gradients and running statistics of two steps equal eager's."""
     make, shape = NETWORKS[name]
 
     def program(compiled, way=way):
@@ -212,7 +212,7 @@ def test_networks(name, way):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name, dtype):
-    """The loss, and the gradients of both arguments."""
+    """The loss and the gradients of both arguments equal eager's."""
 
     def program(compiled, computed=dtype):
         x, t = (torch.randn(5, 8).to(dtype).to(computed).requires_grad_() for _ in range(2))

@@ -1,4 +1,4 @@
-"""Draws that nothing reads are made all the same: the generator is where eager leaves it."""
+"""Random numbers that no node reads are drawn all the same: the generator is in eager's state afterwards."""
 
 import pytest
 import torch
@@ -83,7 +83,7 @@ def arguments(function, **more):
 @pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("function", [*UNREAD, *READ])
 def test_the_generator_goes_on_as_after_eager(function, grad, backend):
-    """Results, and the next number that is drawn."""
+    """The results, and the next random number, equal eager's."""
     found = []
     for each in (function, nbcompile.compile(function, backend=backend)):
         torch.manual_seed(0)
@@ -94,7 +94,7 @@ def test_the_generator_goes_on_as_after_eager(function, grad, backend):
 
 @pytest.mark.parametrize("function", [*UNREAD, *READ])
 def test_only_graphs_with_unread_draws_run_as_captured(function):
-    """What is read, or written into something that is seen outside, is no reason; nor is an unread value that is not drawn."""
+    """Only a graph with an unread random number runs as captured; other unread values are no reason."""
     seen = []
 
     def look(module, examples):
@@ -106,7 +106,7 @@ def test_only_graphs_with_unread_draws_run_as_captured(function):
 
 
 def test_a_user_backend_keeps_gradients_in_a_graph_that_ends_without():
-    """A node that only sets a mode draws nothing: to run it for an answer left gradients disabled for the compiler."""
+    """A node that only sets a mode draws nothing: running it early would leave gradients disabled for the compiler."""
 
     def program(x):
         y = x * 2

@@ -1,4 +1,4 @@
-"""Views of inputs that a graph returns are what eager mode returns, for autograd too."""
+"""Views of inputs that a graph returns equal eager's, for autograd, too."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _inputs() -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_of_an_input_is_eagers(name: str) -> None:
-    """The base, the history, the layout and the version of each result are eager's in each mode, call after call."""
+    """Base, history, layout and version of each result equal eager's in each mode, at each call."""
     function = VIEWS[name]
     for kind, x in _inputs().items():
         for mode in (contextlib.nullcontext, torch.no_grad, torch.inference_mode):
@@ -101,7 +101,7 @@ def test_a_view_of_an_input_is_eagers(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("of another type", "detach", "conjugated")])
 def test_a_gradient_goes_through_a_view(name: str) -> None:
-    """The gradient of an input, through the views that a compiled function returns, is eager's."""
+    """The gradient of an input through returned views equals eager's."""
     function, gradients = VIEWS[name], []
     for called in (function, nbcompile.compile(function)):
         x = torch.arange(16.0).view(4, 4).requires_grad_()
@@ -124,7 +124,7 @@ def _outcome(function: Function, x: torch.Tensor, change: Function) -> Any:
 @pytest.mark.parametrize("name", ["t", "item", "view", "expand", "chunk", "detach", "three", "beside a new tensor"])
 @pytest.mark.parametrize("kind", ["plain", "leaf", "computed"])
 def test_a_write_to_a_view_is_eagers(name: str, kind: str) -> None:
-    """A write to a result changes the input, its version and its history as eager's, or raises eager's error."""
+    """A write to a result changes the input, its version and its history as in eager mode, or raises eager's error."""
 
     def change(result: Any) -> None:
         _flat(result)[0].mul_(2)
@@ -141,7 +141,7 @@ def test_a_write_to_a_view_is_eagers(name: str, kind: str) -> None:
 
 
 def test_a_saved_view_that_is_written_to_is_found() -> None:
-    """Autograd refuses a backward pass if a result shares its memory with what was saved, and was written to."""
+    """The backward pass raises if a result that aliases a saved tensor was mutated."""
     compiled = nbcompile.compile(lambda x: x.t())
     x = torch.randn(4, 4)
     w = torch.randn(4, 4, requires_grad=True)
@@ -152,7 +152,7 @@ def test_a_saved_view_that_is_written_to_is_found() -> None:
 
 
 def test_views_with_symbolic_sizes() -> None:
-    """One graph serves all sizes, and its views have those of the call."""
+    """One graph serves all sizes, and its views have the sizes of the call."""
     graphs = []
 
     def count(module: Any, inputs: Any) -> Any:
@@ -171,7 +171,7 @@ def test_views_with_symbolic_sizes() -> None:
 
 
 def test_a_grad_mode_that_the_graph_sets() -> None:
-    """A view that the function makes without gradients has no history, and the mode is what it was after the call."""
+    """A view in a no_grad region has no history, and after the call the grad mode is that of before."""
 
     def function(x: torch.Tensor) -> Any:
         with torch.no_grad():
@@ -194,7 +194,7 @@ def _traced(function: Function) -> torch.fx.GraphModule:
 
 
 def test_the_operators_are_those_that_autograd_sees() -> None:
-    """A composite function is written as the operators with a derivative; what no result needs is left out."""
+    """A composite function is replayed as its differentiable operators, without those that no result needs."""
     aliases = [AliasedOutput(0, 0, False, False)]
     graph = _traced(lambda x: (x.reshape(-1), x.relu()))
     views = input_views(graph, [torch.randn(4, 4)], aliases)
@@ -205,12 +205,12 @@ def test_the_operators_are_those_that_autograd_sees() -> None:
 
 
 def test_an_output_that_no_view_operator_makes() -> None:
-    """None, where a result is no view of an input by an operator: AOTAutograd makes it."""
+    """If no view operator creates an output, there is no program of views: AOTAutograd computes the output."""
     assert input_views(_traced(lambda x: (x.relu(),)), [torch.randn(4)], [AliasedOutput(0, 0, False, False)]) is None
 
 
 def test_a_graph_of_views_alone_runs_no_python() -> None:
-    """The callable is the C program's own, so that a call costs no frame of Python."""
+    """The callable of a graph of views is the C program itself, so a call runs no Python frame."""
     x = torch.randn(4, 4)
     module = _traced(lambda x: (x.t(), x[0]))
     for node, value in zip(module.graph.nodes, (x, x.t(), x[0]), strict=False):
@@ -221,7 +221,7 @@ def test_a_graph_of_views_alone_runs_no_python() -> None:
 @pytest.mark.parametrize("name", ["data", "view of data", "beside a view", "data twice"])
 @pytest.mark.parametrize("learns", [False, True])
 def test_data_counts_versions_by_itself(name: str, learns: bool) -> None:
-    """A write to what ``x.data`` gave changes the input, but not its version: autograd does not see it."""
+    """A write through ``x.data`` changes the input, but not its version: autograd does not see it."""
     functions: dict[str, Function] = {
         "data": lambda x: x.data,
         "view of data": lambda x: x.data.t()[1:],
@@ -255,7 +255,7 @@ CHANGES_OF_SIZES: dict[str, Function] = {
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("name", CHANGES_OF_SIZES)
 def test_a_view_whose_sizes_change_in_place_has_the_last_ones(name, requires_grad):
-    """Also where the result is the first node of it, on which the change does not depend."""
+    """A view that is resized in place has its last sizes, also if the result is the node before the resize."""
 
     def program(x):
         v, w = x.mT, x[1:]
@@ -264,7 +264,7 @@ def test_a_view_whose_sizes_change_in_place_has_the_last_ones(name, requires_gra
 
     def layouts(function):
         x = torch.arange(8.0).reshape(2, 4).requires_grad_(requires_grad)
-        x = x * 1 if requires_grad else x  # a view of a leaf may not be written to
+        x = x * 1 if requires_grad else x  # a view of a leaf may not be mutated
         return [(one.shape, one.stride(), one.tolist(), one.requires_grad) for one in function(x)]
 
     assert layouts(nbcompile.compile(program)) == layouts(program)
@@ -295,7 +295,7 @@ def begins_without_gradients(x):
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_graph_that_leaves_another_grad_mode_is_compiled_once_for_the_mode_before(function, mode, backend):
-    """Tracing such a graph left its last mode on: views were made in it, and each call compiled again."""
+    """Tracing such a graph restores the grad mode: otherwise each call would recompile."""
     graphs = []
 
     def counting(module, examples):
@@ -349,7 +349,7 @@ def writer():
 @pytest.mark.parametrize("result", RESULTS)
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_a_graph_that_returns_views_alone_has_its_effects(effect, result):
-    """Also a graph without results: that no result needs a node does not mean that it does nothing."""
+    """A graph without results, or one that returns views alone, still runs its effects."""
 
     def program(x):
         EFFECTS[effect](x)

@@ -1,4 +1,4 @@
-"""One ATen graph: generated code and its record, verification, and graphs that run through ATen instead."""
+"""One ATen graph: generated code and its record, verification, and the fallback to ATen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.captured import capture, compiled, recorded_graph
 
 
 def test_verification_accepts_what_is_right():
-    """Random numbers included, forward and backward."""
+    """Verification accepts correct results, forward and backward, random numbers included."""
     x = torch.randn(4, 4, requires_grad=True)
     captured = capture(lambda a: (torch.nn.functional.dropout(a, 0.5) + torch.rand_like(a),), (x,))
     run = backends.lookup("inductor", options={"verify": True})(captured.module, captured.inputs)
@@ -29,14 +29,14 @@ def test_verification_accepts_what_is_right():
     ids=["value", "stride", "dtype", "number"],
 )
 def test_verification_refuses_what_is_wrong(wrong):
-    """A wrong value, stride, dtype or number of results."""
+    """Verification refuses a wrong value, stride, dtype or number of results."""
     run = backends.verified(wrong, lambda arguments: [arguments[0]], "forward")
     with pytest.raises(errors.VerificationFailed, match="compiled forward graph differs"):
         run([torch.ones(2, 3) + torch.arange(3.0)])
 
 
 def test_the_record_of_generated_code():
-    """Buffers, kernels and the wrapper, linked by ids to the nodes of the ATen graph."""
+    """The record has buffers, kernels and the wrapper, linked by ids to the nodes of the ATen graph."""
     x = torch.randn(8, 4)
     record = recorded_graph(capture(lambda a, w: (torch.relu(a @ w) + 1,), (x, torch.randn(4, 4))), "inductor")
     assert record.notes == ()
@@ -62,7 +62,7 @@ def test_a_frame_with_two_graphs_keeps_their_kernels_apart():
 
 
 def test_without_a_compiler_the_graph_runs_through_aten(monkeypatch):
-    """The result is eager's, and the record says why nothing was generated; nobody is warned."""
+    """Without a C++ compiler the graph runs through ATen without a warning, and the record has the reason."""
     monkeypatch.setattr(toolchain, "find", lambda: toolchain.NoCompiler("no C++ compiler: tried g++"))
     captured = capture(lambda a: (a.sin(),), (torch.randn(4),))
     record = recorded_graph(captured, "inductor")
@@ -88,7 +88,7 @@ def test_a_mistake_of_ours_is_told_and_the_program_goes_on(monkeypatch):
 
 
 def test_results_that_share_memory_in_eager_share_it():
-    """Two rows of one intermediate value: writing to one is visible in what overlaps it, as in eager."""
+    """Two overlapping results of one intermediate alias as in eager mode: a write to one is visible in the other."""
 
     def rows(a):
         y = a * 2

@@ -1,4 +1,4 @@
-"""The built-in backends: what they compute, and what the record has of it."""
+"""The built-in backends: their results, and their entries in the record."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_the_callable_under_real_torch_compile():
 
 
 def dropped(x, w):
-    """Something with a derivative, a reduction and random numbers."""
+    """A function with a derivative, a reduction and random numbers."""
     return torch.nn.functional.dropout((x @ w).relu(), 0.5, True).sum(1)
 
 
 def gradients_of(compiled):
-    """The result and the gradients, from one seed."""
+    """The result and the gradients, with a fixed seed."""
     x, w = torch.arange(12.0).view(3, 4).requires_grad_(), torch.eye(4).requires_grad_()
     torch.manual_seed(0)
     result = compiled(x, w)
@@ -48,7 +48,7 @@ def gradients_of(compiled):
 
 
 def test_real_torch_compile_finds_ours_by_name():
-    """Through the entry point, with gradients, and with options."""
+    """torch.compile finds our backend through the entry point, with gradients, and with options."""
     expected = gradients_of(dropped)
     found = gradients_of(torch.compile(dropped, backend="nbcompile", fullgraph=True))
     torch.testing.assert_close(found, expected)
@@ -60,7 +60,7 @@ def test_real_torch_compile_finds_ours_by_name():
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_torchs_own_backends_under_our_front_end(backend):
-    """A backend of torch.compile's takes the graph that is captured here."""
+    """A backend of torch.compile takes the graph that our front end captures."""
     theirs = torch._dynamo.lookup_backend(backend)
 
     def logistic(x, w):
@@ -74,7 +74,7 @@ def test_torchs_own_backends_under_our_front_end(backend):
 
 
 def test_the_record_of_inference():
-    """One ATen graph; every node knows the captured node and the user's line that it comes from."""
+    """Inference has one ATen graph; every node has the captured node and the user's line as origin."""
     with torch.no_grad():
         told_graph = recorded_graph(
             capture(lambda a, w: (torch.relu(a @ w),), (torch.ones(2, 2), torch.ones(2, 2))), "aot_eager"
@@ -90,7 +90,7 @@ def test_the_record_of_inference():
 
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_the_record_of_training(backend):
-    """Joint, forward and backward; the derivative of an operator comes from that operator."""
+    """Training has a joint, a forward and a backward graph; a derivative has the origin of its operator."""
     x = torch.randn(3, 4, requires_grad=True)
     graphs = {
         each.stage: each for each in recorded_graph(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), backend).graphs
@@ -119,7 +119,7 @@ def test_nothing_is_told_when_nobody_listens(monkeypatch, square):
 
 @pytest.mark.parametrize("backend", ["eager_noexcept", "eager_debug", "aot_eager_default_partitioner", "cudagraphs"])
 def test_names_of_torch_are_backends(backend):
-    """They compute what eager computes, and its derivative."""
+    """Backends with torch's names compute eager's result and derivative."""
     x = torch.ones(3, requires_grad=True)
     result = nbcompile.compile(lambda x: (x * x).sin(), backend=backend)(x)
     result.sum().backward()
@@ -129,7 +129,7 @@ def test_names_of_torch_are_backends(backend):
 
 
 def test_eager_noexcept_tells_of_a_graph_that_raises():
-    """What the graph raises is the cause of an exception that says so; with a side effect, too."""
+    """If the graph raises, eager_noexcept raises an error with the graph's error as cause, after a side effect, too."""
     seen = []
 
     def program(x):

@@ -11,7 +11,7 @@ import nbcompile
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("inlined", [False, True])
 def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
-    """``autograd.grad`` breaks the graph; one autograd node over it has no path between its results (torch raises)."""
+    """``autograd.grad`` between two results breaks the graph: one autograd node has no path between its results."""
 
     def slope(out, point):
         return torch.autograd.grad(out, point, create_graph=True)
@@ -34,7 +34,7 @@ def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_a_graph_below_functionalize(backend):
-    """Its tensors are wrappers: the graph runs operator by operator, beside an entry for plain tensors."""
+    """A graph under functionalize takes wrappers: it runs operator by operator, in a separate cache entry."""
 
     def written(x):
         y = x.clone()
@@ -53,7 +53,7 @@ def test_a_graph_below_functionalize(backend):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("plain_first", [False, True])
 def test_a_graph_without_arguments_below_functionalize(backend, plain_first):
-    """What is made by compiled code is no wrapper, so that it may not be used below the transform."""
+    """Compiled code would return plain tensors, which the transform cannot use, so the graph runs through ATen."""
 
     def made():
         y = torch.ones(3)

@@ -1,4 +1,4 @@
-"""Forward-mode AD around a compiled function: tensors with a tangent, which compiled code would drop."""
+"""Forward-mode AD around a compiled function: compiled code would drop the tangents of its inputs."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def differentiated(function):
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_tangents_of_a_compiled_function(program, backend):
-    """They are eager's, before and after calls without a tangent, which are compiled as before."""
+    """The tangents equal eager's, before and after calls without tangents, which use the compiled code."""
     compiled = nbcompile.compile(program, backend=backend)
     expected = differentiated(program)
     for _ in range(4):
@@ -65,7 +65,7 @@ def test_tangents_of_a_compiled_function(program, backend):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_tangents_at_the_first_call(program):
-    """A call without a level is compiled again, and not given the code of the first."""
+    """A call without a forward-mode level recompiles, and does not use the code of the first call."""
     compiled = nbcompile.compile(program)
     torch.testing.assert_close(differentiated(compiled), differentiated(program))
     torch.testing.assert_close(compiled(X), program(X))
@@ -84,7 +84,7 @@ def test_tangents_at_the_first_call(program):
     ids=["jvp", "jacfwd", "vmap", "linearize"],
 )
 def test_transforms_of_forward_mode(program, transform):
-    """They are eager's around a compiled function, and inside of one."""
+    """Forward-mode transforms give eager's result around a compiled function, and inside of one."""
     expected = transform(program)
     torch.testing.assert_close(transform(nbcompile.compile(program)), expected)
     torch.testing.assert_close(nbcompile.compile(lambda: transform(program))(), expected)
@@ -102,7 +102,7 @@ def left(x):
 
 
 def called(function, *, enters):
-    """What a function of one tensor gives, with its tangents, where it leaves a level that the caller entered."""
+    """Results and tangents of a function that exits a level that its caller entered."""
     x = X
     if not enters:
         forward_ad.enter_dual_level()
@@ -118,7 +118,7 @@ def called(function, *, enters):
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
 @pytest.mark.parametrize("program", [entered, left], ids=lambda program: program.__name__)
 def test_a_level_that_a_compiled_function_enters_or_leaves(program, backend):
-    """It is active, or not, after each call as it is after a call of eager's, and not after the first alone."""
+    """A level that a compiled function enters or exits is in eager's state after each call, and not only the first."""
     expected = called(program, enters=program is entered)
     compiled = nbcompile.compile(program, backend=backend)
     for _ in range(4):
@@ -140,7 +140,7 @@ def unpacks_after_a_break(x):
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
 @pytest.mark.parametrize("program", [unpacks, unpacks_after_a_break], ids=lambda program: program.__name__)
 def test_a_compiled_function_that_asks_for_a_tangent(program, backend):
-    """It gets that of its arguments, where they have one."""
+    """A compiled function that asks for a tangent gets the tangent of its argument, if there is one."""
     compiled = nbcompile.compile(program, backend=backend)
     with forward_ad.dual_level():
         x = forward_ad.make_dual(X, T)

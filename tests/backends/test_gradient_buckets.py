@@ -33,7 +33,7 @@ def linears(count: int) -> nn.ModuleList:
 
 
 class Network(nn.Module):
-    """Some layers, used by each program in its own way."""
+    """Layers that each program uses differently."""
 
     def __init__(self, count: int = 4) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Chunked(Network):
 
 
 class Buffers(Network):
-    """A buffer is written between the layers."""
+    """A module that mutates a buffer between the layers."""
 
     def forward(self, x):
         self.noted.add_(1)
@@ -78,7 +78,7 @@ class Buffers(Network):
 
 
 class Modes(Network):
-    """No gradient, then autocast, over borders."""
+    """A no_grad region, then autocast, each across the border of two parts."""
 
     def forward(self, x):
         y = self.layers[0](x)
@@ -93,7 +93,7 @@ class Modes(Network):
 
 
 class Silenced(Network):
-    """Parts that end and begin without gradients, and hand over a tensor that has some."""
+    """Parts that begin and end in no_grad mode, and pass on a tensor that requires grad."""
 
     def forward(self, x):
         y = self.layers[0](x)
@@ -117,7 +117,7 @@ class Conditional(Network):
 
 
 class Methods(nn.Module):
-    """Parameters as arguments of methods, by keyword, and transposed."""
+    """Parameters as arguments of methods, as keywords, and transposed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class Sized(Network):
 
 
 class Aliased(Network):
-    """Views of one result, on both sides of a border, of which one is written."""
+    """Views of one result on both sides of a border, one of them mutated."""
 
     def forward(self, x):
         t = self.layers[0](x)
@@ -173,7 +173,7 @@ def wrapped(cls, cap=1.0, **more):
 
 
 def trained(module, call, rows=(4, 4)):
-    """Results, gradients and buffers of some steps."""
+    """Results, gradients and buffers after some steps."""
     found = []
     for number in rows:
         torch.manual_seed(number)
@@ -187,7 +187,7 @@ def trained(module, call, rows=(4, 4)):
 
 
 def operators(compile_, module, rows=(4, 4), reset=None):
-    """The operators of each graph that a backend is given."""
+    """The operators of each graph that the backend gets."""
     graphs = []
 
     def counting(graph, inputs):
@@ -201,7 +201,7 @@ def operators(compile_, module, rows=(4, 4), reset=None):
 
 @pytest.mark.parametrize(("cls", "cap"), [(Plain, 25.0), (Plain, 2.5), *((cls, 1.0) for cls in PROGRAMS)])
 def test_parts(cls, cap):
-    """A graph is split into torch's parts; they are in the order of the operators."""
+    """A graph is split into the same parts as in torch, in the order of the operators."""
     ours = operators(nbcompile.compile, wrapped(cls, cap))
     theirs = operators(torch.compile, wrapped(cls, cap))
     order = sorted if cls in MOVED else list
@@ -214,7 +214,7 @@ def test_parts(cls, cap):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("cls", PROGRAMS)
 def test_gradients(cls, backend):
-    """Results, gradients and written buffers of split graphs are eager's."""
+    """Results, gradients and mutated buffers of split graphs equal eager's."""
     eager, module = wrapped(cls), wrapped(cls)
     expected = trained(eager, eager)
     with warnings.catch_warnings():
@@ -231,7 +231,7 @@ class Derived(Network):
 
 
 def test_transforms():
-    """A part holds a transform of ``torch.func`` as a whole: its tensors mean nothing outside of it."""
+    """A transform of ``torch.func`` is not split: its tensors have no meaning outside of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", nbcompile.errors.InternalErrorWarning)
         assert len(operators(nbcompile.compile, wrapped(Derived, find_unused_parameters=True))) == 3
@@ -243,7 +243,7 @@ def test_transforms():
 
 @pytest.mark.parametrize("cls", [Plain, Sized])
 def test_sizes(cls):
-    """Parts take sizes that are symbols, and torch's have them, too."""
+    """Parts take symbolic sizes, as torch's do."""
     assert operators(nbcompile.compile, wrapped(cls), (4, 6, 8)) == operators(torch.compile, wrapped(cls), (4, 6, 8))
     eager, module = wrapped(cls), wrapped(cls)
     found = trained(module, nbcompile.compile(module), (4, 6, 8))
@@ -254,7 +254,7 @@ def test_sizes(cls):
     "more", [{"find_unused_parameters": True}, {"static_graph": True}, {"gradient_as_bucket_view": True}]
 )
 def test_settings_of_ddp(more):
-    """DDP's own settings change nothing of the parts, and gradients are eager's."""
+    """DDP's own settings do not change the parts, and gradients equal eager's."""
     eager, module = wrapped(Plain, **more), wrapped(Plain, **more)
     assert len(operators(nbcompile.compile, wrapped(Plain, **more))) == 4
     found = trained(module, nbcompile.compile(module))
@@ -284,7 +284,7 @@ def test_frozen_parameters():
 
 @pytest.mark.parametrize("value", [False, "no_optimization"])
 def test_switched_off(value):
-    """One graph, if either setting says so."""
+    """The graph is not split if either setting switches the split off."""
     with nbcompile.config.patch(optimize_ddp=value):
         assert len(operators(nbcompile.compile, wrapped(Plain))) == 1
     nbcompile.reset()
@@ -293,7 +293,7 @@ def test_switched_off(value):
 
 
 def test_other_words():
-    """A word that is no mode of torch's is refused, and each of torch's is taken."""
+    """Each of torch's modes is accepted, and other names are refused."""
     with pytest.raises(ValueError, match="ddp_optimizer, python_reducer"):
         nbcompile.config.optimize_ddp = "sometimes"
     with pytest.raises(TypeError, match="expected a value of type bool, got 1"):
@@ -309,7 +309,7 @@ def test_outside_of_ddp():
 
 
 def test_record():
-    """The record has the parts with their parameters, and the page says why the graph is split where it is."""
+    """The record lists the parts with their parameters, and the page says why the graph is split there."""
     module = wrapped(Plain, 2.5)
     explained = nbcompile.explain(module)(torch.randn(4, WIDTH))
     (frame,) = (each for each in explained.record.frames if each.graph is not None)
@@ -350,7 +350,7 @@ class Network1(nn.Module):
 
 
 def test_store_is_not_asked(tmp_path):
-    """What was stored of the module without DDP is not loaded for it: its graph is one."""
+    """A stored entry of the module without DDP is not loaded for the module with DDP."""
     torch.manual_seed(0)
     plain = Plain()
     nbcompile.compile(plain)(torch.randn(4, WIDTH))

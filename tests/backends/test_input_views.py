@@ -1,4 +1,4 @@
-"""A program of views is one that the launcher runs, whose text says the same."""
+"""A program of views that the C launcher runs, and its text, which does the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _program(*calls: ViewCall, outputs: list[int]) -> Any:
 
 
 def test_both_conventions_return_the_views() -> None:
-    """Views of views, and items of several, are made of the tensor that is given; the input itself is that object."""
+    """Views of views, and views from a split, are computed from the given tensor; the input is the same object."""
     program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2, 0]), torch.randn(4, 4)
     for part, same in (program([x]), program.positional(x)):
         assert same is x
@@ -32,7 +32,7 @@ def test_both_conventions_return_the_views() -> None:
 
 
 def test_the_text_does_the_same() -> None:
-    """A profiler makes the program run as its text, which gives equal views, with the history."""
+    """Under a profiler the text of the program runs, and gives equal views with the same history."""
     program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2]), torch.randn(4, 4, requires_grad=True)
     with torch.profiler.profile():
         (part,) = program.positional(x)
@@ -41,7 +41,7 @@ def test_the_text_does_the_same() -> None:
 
 
 def test_an_operator_that_fails_raises_torchs_error() -> None:
-    """A tensor of other sizes, which guards would refuse, raises what the operator raises in Python."""
+    """A tensor of other sizes, which guards would refuse, raises the operator's own error."""
     program = _program(ViewCall(ATEN.view.default, (AtSlot(0), [2, 8]), {}, (((), 1),), grad_enabled=True), outputs=[1])
     with pytest.raises(RuntimeError, match="is invalid for input of size 9"):
         program.positional(torch.randn(3, 3))
@@ -50,7 +50,7 @@ def test_an_operator_that_fails_raises_torchs_error() -> None:
 
 
 def test_no_memory_is_lost() -> None:
-    """Views that nobody asks for are freed: the storage has as many owners afterwards as before."""
+    """Unused views are freed: the storage has the same reference count before and after."""
     program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2]), torch.randn(4, 4)
     before = torch._C._storage_Use_Count(x.untyped_storage()._cdata)
     for _ in range(10):
@@ -59,7 +59,7 @@ def test_no_memory_is_lost() -> None:
 
 
 def test_an_operator_that_fails_leaves_the_grad_mode() -> None:
-    """The mode that the program sets for some views is the caller's again where one of them cannot be made."""
+    """The program sets a grad mode for some views; if one raises, the caller's mode is restored."""
     far = ViewCall(ATEN.as_strided.default, (AtSlot(0), [2], [1], 100), {}, (((), 1),), grad_enabled=False)
     program = _program(far, outputs=[1])
     assert program.positional(torch.randn(200)[:16])[0].shape == (2,)
@@ -70,7 +70,7 @@ def test_an_operator_that_fails_leaves_the_grad_mode() -> None:
 
 
 def test_a_graph_is_joined_with_its_views() -> None:
-    """The views replace results of the graph, which autograd does not record if that is asked for, and then only."""
+    """The views replace results of the graph, whose autograd recording is switched off only on request."""
     program, x = _program(TRANSPOSED, outputs=[1]), torch.randn(4, 4, requires_grad=True)
     modes: list[bool] = []
 
@@ -91,7 +91,7 @@ def test_a_graph_is_joined_with_its_views() -> None:
 
 
 def test_a_joined_graph_that_fails_leaves_the_grad_mode() -> None:
-    """What the graph or a view raises is raised, with gradients switched on again; each view needs a place."""
+    """If the graph or a view raises, the error propagates and gradients are enabled again; each view has a position."""
     program = _program(TRANSPOSED, outputs=[1])
 
     def fail(_given: torch.Tensor) -> list[torch.Tensor]:

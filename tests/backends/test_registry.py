@@ -1,4 +1,4 @@
-"""Backends by name, their failures, and what a user's backend is given."""
+"""Backends by name, their errors, and the arguments of a user's backend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.captured import capture, compiled
 
 
 def counting(module, examples):
-    """A backend as users write it."""
+    """A user's backend that counts its calls."""
     counting.calls += 1
     return module.forward
 
@@ -53,7 +53,7 @@ def test_a_callable_is_a_backend(square):
 
 
 def test_a_backend_can_be_registered_under_a_name(square, monkeypatch):
-    """Under its own name or another one; a name is not taken twice."""
+    """A backend can be registered under its own name or another one; a name cannot be registered twice."""
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     backends.register(counting)
     backends.register(name="under_another_name")(counting)
@@ -65,7 +65,7 @@ def test_a_backend_can_be_registered_under_a_name(square, monkeypatch):
 
 
 def test_backends_of_installed_packages_are_found(square, monkeypatch):
-    """Through the entry points that torch.compile reads too."""
+    """Backends of installed packages are found through torch.compile's entry points."""
     point = importlib.metadata.EntryPoint("from_outside", f"{__name__}:counting", registry.ENTRY_POINTS)
     monkeypatch.setattr(importlib.metadata.EntryPoint, "load", lambda self: counting)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
@@ -141,7 +141,7 @@ def test_an_option_that_does_not_exist(square):
 
 
 def test_a_user_backend_may_ask_for_the_context():
-    """``TracingContext.get()`` has the fake mode of the graph's inputs, and is gone afterwards."""
+    """In a user's backend, ``TracingContext.get()`` has the fake mode of the graph's inputs; later there is none."""
     modes = []
 
     def backend(graph_module, example_inputs):
@@ -155,7 +155,7 @@ def test_a_user_backend_may_ask_for_the_context():
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_user_backend_may_hand_its_graph_to_the_compiler(dynamic):
-    """AOTAutograd chooses a fake mode that fits the inputs: not that of the user's context."""
+    """A user's backend may pass its graph to our compiler: AOTAutograd uses the fake mode of the inputs."""
 
     def backend(graph_module, example_inputs):
         return backends.inductor(graph_module, example_inputs)
@@ -167,14 +167,14 @@ def test_a_user_backend_may_hand_its_graph_to_the_compiler(dynamic):
 
 
 def test_a_result_that_cannot_be_called_is_an_error():
-    """The sentence names what was returned."""
+    """The error names the value that the backend returned."""
     with pytest.raises(errors.BackendCompilerFailed, match="returned 7"):
         nbcompile.compile(lambda x: x + 1, backend=lambda *_: 7)(torch.ones(3))
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_backend_finds_the_context_of_the_trace(dynamic):
-    """A function as a backend may ask for torch's TracingContext, whose fake mode is the graph's, and hand on to ours."""
+    """A backend may read torch's TracingContext, whose fake mode is the graph's, and pass the graph on to ours."""
     found = []
 
     def backend(module, inputs):
@@ -185,7 +185,7 @@ def test_a_backend_finds_the_context_of_the_trace(dynamic):
 
     compiled = nbcompile.compile(lambda x: (x.sin() * x.shape[0]).sum(), backend=backend, dynamic=dynamic)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", errors.GeneratedCodeWarning)  # a graph that ours cannot compile
+        warnings.simplefilter("error", errors.GeneratedCodeWarning)  # a graph that our compiler cannot compile
         for size in (3, 4):
             x = torch.ones(size, requires_grad=True)
             compiled(x).backward()
@@ -195,7 +195,7 @@ def test_a_backend_finds_the_context_of_the_trace(dynamic):
 
 
 def test_a_backend_that_leaves_another_grad_mode_changes_nothing():
-    """The frame goes on in the mode of its caller, whose guards hold at the next call."""
+    """A backend that changes the grad mode does not change the caller's: the guards hold at the next call."""
 
     def leaving(module, examples):
         torch._C._set_grad_enabled(False)
@@ -207,7 +207,7 @@ def test_a_backend_that_leaves_another_grad_mode_changes_nothing():
 
 
 def test_a_backend_without_a_module():
-    """What ``exec`` defines in a namespace without a name has the module None, and is a backend like any other."""
+    """A function that ``exec`` defines in a namespace without a name has the module None, and may be a backend."""
     namespace: dict = {}
     exec("def backend(graph_module, example_inputs): return graph_module.forward", namespace)
     assert namespace["backend"].__module__ is None

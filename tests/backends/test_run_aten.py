@@ -9,7 +9,7 @@ from nbcompile.backends.run_aten import attribute_of, run_through_aten
 
 
 def graph_of(function, *nodes):
-    """A graph module of one call for each function."""
+    """A graph module with one call for each function."""
     graph = torch.fx.Graph()
     value = graph.placeholder("x")
     graph.output((graph.call_function(function, (value, *nodes)),))
@@ -17,7 +17,7 @@ def graph_of(function, *nodes):
 
 
 def test_it_takes_a_list_and_empties_it():
-    """An input lives as long as the graph needs it, not as long as the caller's list."""
+    """The runner takes a list and empties it: an input is freed after its last use in the graph."""
     arguments = [torch.ones(3)]
     run = run_through_aten(graph_of(torch.ops.aten.neg.default), (), "inference")
     assert run(arguments)[0].tolist() == [-1, -1, -1]
@@ -26,7 +26,7 @@ def test_it_takes_a_list_and_empties_it():
 
 @pytest.mark.parametrize(("stage", "requires_grad"), [("inference", False), ("forward", True)])
 def test_an_inference_graph_records_no_derivative(stage, requires_grad):
-    """Though its input requires grad; the caller's grad mode is as before."""
+    """An inference graph records no derivative though its input requires grad; the caller's grad mode is unchanged."""
     run = run_through_aten(graph_of(torch.ops.aten.neg.default), (), stage)
     (result,) = run([torch.ones(3, requires_grad=True)])
     assert result.requires_grad == requires_grad
@@ -34,7 +34,7 @@ def test_an_inference_graph_records_no_derivative(stage, requires_grad):
 
 
 def test_grad_mode_is_restored_when_an_operator_raises():
-    """The error is the operator's own."""
+    """The operator's own error propagates, and the grad mode is restored."""
     run = run_through_aten(graph_of(torch.ops.aten.select.int, 0, 7), (), "inference")
     with pytest.raises(IndexError):
         run([torch.ones(3)])
@@ -42,7 +42,7 @@ def test_grad_mode_is_restored_when_an_operator_raises():
 
 
 def test_a_constant_is_found_by_its_path():
-    """Below a submodule, too."""
+    """A constant is found by its path, in a submodule, too."""
     module = torch.nn.Module()
     module.inner = torch.nn.Linear(2, 2)
     assert attribute_of(module, "inner.weight") is module.inner.weight

@@ -1,4 +1,4 @@
-"""Graphs that AOTAutograd cannot trace, or whose meaning it would change: they run as they were captured."""
+"""Graphs that AOTAutograd cannot trace, or whose result it would change: they run as captured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile import config, errors
 
 @pytest.mark.compiles
 def test_a_graph_that_asks_for_data_runs_as_captured_and_says_so():
-    """A size that is a tensor is read by ATen while the graph runs; no fake tensor can say it."""
+    """ATen reads a size that is a tensor while the graph runs; a fake tensor has no value, so the graph falls back."""
 
     def sized_by_a_tensor(n, x):
         return torch.zeros(n) + 1, x.narrow(0, n, 1)
@@ -31,7 +31,7 @@ def test_a_graph_that_asks_for_data_runs_as_captured_and_says_so():
 
 
 def test_a_float_out_of_a_tensor_compiles_to_generated_code():
-    """AOTAutograd asks for constants in the place of floats that no tensor can be; here there is none to be had."""
+    """AOTAutograd asks for constants instead of floats that cannot be tensors; this float has no constant value."""
 
     def scaled(n, x):
         factor = n.item()
@@ -47,7 +47,7 @@ def test_a_float_out_of_a_tensor_compiles_to_generated_code():
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_a_graph_may_set_the_default_dtype(backend):
-    """Every run sets it, for the operators behind it and for what comes after the graph."""
+    """Every run sets the default dtype, for later operators of the graph and for code after the graph."""
 
     def program(x):
         torch.set_default_dtype(torch.float64)
@@ -68,7 +68,7 @@ def test_a_graph_may_set_the_default_dtype(backend):
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_targets_of_a_margin_loss_end_with_a_negative_class(backend, reference):
-    """What comes behind the end of the targets is no class, in vectors, in rows, and where gradients are asked for."""
+    """Values after the end of the targets are no classes: in vectors, in matrices, and with gradients."""
     loss = torch.nn.functional.multilabel_margin_loss
     scores, classes = torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]])
     ended = torch.tensor([[-1, 0, 1, 2]])

@@ -1,4 +1,4 @@
-"""Where the polynomials of nbcompile/codegen/nbvec.h come from: python tests/codegen/fit_polynomials.py
+"""The fit of the polynomials in nbcompile/codegen/nbvec.h: python tests/codegen/fit_polynomials.py
 
 Each is fitted in 50 digits at Chebyshev nodes, re-weighted until the error is
 level (Lawson's iteration), and its coefficients rounded to float32 one after
@@ -161,7 +161,7 @@ if __name__ == "__main__":
         lambda s: s * s,
         single=False,
     )
-    # the normal share to 39, erf to 1, and what is left of a logarithm less its first two terms in (x - 1) / (x + 1)
+    # the normal distribution up to 39, erf up to 1, and a logarithm less its first two terms in (x - 1) / (x + 1)
     fit("ndtr, float64", beyond, -1, mp.mpf(35) / 43, range(24), lambda t: 1 / beyond(t), single=False)
     fit("erf, float64", lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, small, mp.mpf(1), range(12), single=False)
     fit(
@@ -173,7 +173,7 @@ if __name__ == "__main__":
         single=False,
     )
 
-    # lgamma(2 + u) / u, and x times what Stirling's formula lacks
+    # lgamma(2 + u) / u, and x times the remainder of Stirling's formula
     def near_two(u):
         return mp.loggamma(2 + u) / u if u else mp.psi(0, 2)
 
@@ -194,7 +194,7 @@ if __name__ == "__main__":
         for _ in range(100):
             missing = y - mp.erf(x) if y < 0.5 else mp.erfc(x) - beyond_y
             step = missing * mp.sqrt(mp.pi) / 2 * mp.exp(x * x)
-            step /= 1 + abs(x * step)  # where it begins far off
+            step /= 1 + abs(x * step)  # a start value for the iteration
             x += step
         return x / y
 

@@ -1,4 +1,4 @@
-"""The steps that a wrapper's text shows, read back from its Python, to be compared with the plan that runs.
+"""The steps in a wrapper's text, parsed from its Python, to be compared with the plan that runs.
 
 Each statement takes its steps off the plan, whose slots get the statement's names; what does not fit is an assertion.
 """
@@ -12,7 +12,7 @@ from nbcompile.ir.emitted import AllocateSlot, Call, Convolve, FreeSlot, Launch,
 
 
 def compare(text: str, plan: LaunchPlan) -> None:
-    """Assert that the text lists the plan's steps, all of them, in order, over the same tensors."""
+    """Assert that the text lists all steps of the plan, in order, over the same tensors."""
     reader = _Reader(plan)
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef)
@@ -23,7 +23,7 @@ def compare(text: str, plan: LaunchPlan) -> None:
 
 
 class _Reader:
-    """Reads statements in order, a plan's steps beside them."""
+    """A reader of statements in order, which removes their steps from the plan."""
 
     def __init__(self, plan: LaunchPlan) -> None:
         self.plan = plan
@@ -62,7 +62,7 @@ class _Reader:
                 named = [argument.id for argument in arguments[: len(launch.slots)]]
                 assert (launch.kernel, [*launch.slots]) == (name, [self.slots[one] for one in named])
             case ast.Delete([ast.Name(name)]):
-                # A call's whole result, or a name that another buffer has taken over, is no slot.
+                # The whole result of a call, or a name whose memory another buffer reuses, has no slot.
                 assert not self.results.pop(name, [])
                 if name in self.slots:
                     assert self.take(FreeSlot).slot == self.slots.pop(name)

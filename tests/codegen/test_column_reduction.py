@@ -1,4 +1,4 @@
-"""Reductions down columns: several vectors of columns in one step."""
+"""Column reductions: several vectors of columns in one step."""
 
 import platform
 
@@ -31,7 +31,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_width(shape):
-    """Whole blocks of columns, blocks that end early, and single columns give eager's results."""
+    """Whole blocks of columns, partial blocks, and single columns give eager's results."""
     torch.manual_seed(0)
     x = R(shape)
 
@@ -44,7 +44,7 @@ def test_every_width(shape):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.int64, torch.bool], ids=str)
 def test_every_type(dtype):
-    """Lanes of 16 and 64 bits, and truth values."""
+    """Column reductions of 16-bit and 64-bit types, and of bools, give eager's results."""
     x = (R(77, 45) * 3).to(dtype)
     function = (lambda x: (x.any(0), x.sum(0))) if dtype == torch.bool else (lambda x: (x.sum(0), x.amax(0)))
     for ours, eager in zip(compiled(function, [x])([x]), function(x), strict=True):
@@ -61,7 +61,7 @@ def test_symbolic_sizes():
 
 
 def test_a_nan_reaches_only_its_column():
-    """Lanes beyond the last column take no part."""
+    """A nan stays in its column: lanes after the last column are masked."""
     x = R(70, 37)
     x[3, 36] = float("nan")
     (ours,) = compiled(lambda x: (x.amax(0),), [x])([x])
@@ -69,7 +69,7 @@ def test_a_nan_reaches_only_its_column():
 
 
 def test_long_sums_stay_exact():
-    """A column of a hundred thousand is a sum of short sums: it errs less than adding one by one does."""
+    """A column of a hundred thousand is a sum of short sums, whose error is smaller than that of one long sum."""
     torch.manual_seed(0)
     x = torch.rand(100_000, 20)
     (ours,) = compiled(lambda x: (x.sum(0),), [x])([x])
@@ -92,7 +92,7 @@ def test_rows_found_by_an_index_are_added_along_memory(width):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the processors named here are x86")
 @pytest.mark.parametrize("processor", ["skylake-avx512", "haswell", "x86-64"])
 def test_units_compile_for_every_vector_width(processor, tmp_path):
-    """The single instructions that a wider or narrower machine would get have the types that the compiler wants."""
+    """The generated code compiles for each vector width."""
 
     def function(x, d, i):
         return F.pad(x, (1, 2)) * 2, x.sum(0), d.sum(0), F.embedding(i, x), i.sum(0), x.argmax(0), torch.softmax(x, -1)

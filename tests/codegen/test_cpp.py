@@ -45,7 +45,7 @@ SPECIAL = [
 
 
 def operands(dtype):
-    """Two vectors: every pair of special values, and ordinary ones; the length is no multiple of anything."""
+    """Two vectors with each pair of special values, and ordinary ones; the length is no multiple of a vector."""
     torch.manual_seed(0)
     if dtype.is_floating_point:
         special = torch.tensor(SPECIAL)
@@ -63,7 +63,7 @@ def operands(dtype):
 
 
 def applies(name, dtype):
-    """Whether an operation is defined on a dtype."""
+    """True if the operation is defined on a dtype."""
     kind, floating, boolean = OPERATIONS[name].kind, dtype.is_floating_point, dtype == torch.bool
     if name == "neg" and dtype == torch.uint8:
         return False
@@ -75,7 +75,7 @@ def applies(name, dtype):
 
 
 def body_of(name):
-    """The operation on two elements, with operands for which eager has a defined answer."""
+    """The operation on two elements, with operands for which eager has a defined result."""
 
     def body(x, y):
         if name == "where":
@@ -91,7 +91,7 @@ def body_of(name):
 
 
 def cast_to(dtype):
-    """A cast, of a value that every type can hold where eager's answer is undefined otherwise."""
+    """A cast, of a value that is in the range of all dtypes where eager's result would be undefined."""
 
     def body(x, _):
         if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
@@ -120,7 +120,7 @@ def test_every_operation_on_every_dtype(dtype):
     planned = pointwise(given_, bodies)
     for name, ours, eager in zip(bodies, run_cpp(planned, given_), evaluate.run(planned, given_), strict=True):
         if ours.dtype.is_floating_point:
-            # digamma: eager's own float32 version is not exact to more than this.
+            # digamma: eager's own float32 version has an error of this size
             relative = {"digamma": 1e-5, "ndtr": 6e-7, "gelu": 6e-7}.get(name, 3e-7)
             tolerance = {"rtol": relative, "atol": 1e-38} if ours.dtype == torch.float32 else {}
             torch.testing.assert_close(
@@ -133,7 +133,7 @@ def test_every_operation_on_every_dtype(dtype):
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bfloat16, torch.bool], ids=str)
 def test_reductions(dtype, columns):
-    """Each kind of reduction, along and across rows, with a remainder and with nans."""
+    """Each kind of reduction, along rows and columns, with a remainder and with nan, equals eager's."""
     torch.manual_seed(0)
     kinds = ("any", "all") if dtype == torch.bool else ("sum", "prod", "max", "min", "argmax", "argmin")
     matrix = (torch.randn(5, 77) if dtype.is_floating_point else torch.randint(0, 3, (5, 77))).to(dtype)
@@ -148,7 +148,7 @@ def test_reductions(dtype, columns):
 
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
 def test_a_sum_that_overflows_is_infinite(columns):
-    """Also where short sums are finite and only their total is not: what it lost is no number to go on with."""
+    """A sum that overflows is infinite, also if its partial sums are finite: the correction term must not give nan."""
     matrix = torch.zeros(3, 64 * 6)
     matrix[:, [1, 65, 150]] = 3e38
     matrix = matrix.t().contiguous() if columns else matrix
@@ -157,7 +157,7 @@ def test_a_sum_that_overflows_is_infinite(columns):
 
 
 def test_a_long_sum_is_cut_in_chunks_and_stays_exact():
-    """A sum of a million values is split among threads and errs no more than eager's."""
+    """A sum of a million values is split among threads, and its error is no larger than eager's."""
     row = torch.rand(1, 1_000_003)
     (ours,) = run_cpp(reduction(row, "sum"), [row])
     exact = row.double().sum(1)
@@ -203,7 +203,7 @@ def compiled(function, arguments, mode="fake"):
 @pytest.mark.parametrize("mode", ["fake", "symbolic"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name, mode):
-    """Lowered, fused and generated, a program gives eager's result, with static and with symbolic sizes."""
+    """A lowered, fused and generated program gives eager's result, with static and symbolic sizes."""
     function, arguments = PROGRAMS[name]
     expected, ours = function(*arguments), compiled(function, arguments, mode)(list(arguments))
     pairs = zip(ours, expected, strict=True) if isinstance(expected, tuple) else [(ours, expected)]
@@ -266,7 +266,7 @@ def test_random_chains(names, rows, columns):
 
 
 def test_equal_kernels_are_compiled_once():
-    """Two kernels that do the same share one function of the source."""
+    """Two equal kernels share one function of the source."""
     graph = make_fx(
         lambda x, w: torch.relu(torch.relu(x @ w + 1) @ w + 1), decomposition_table=default_table(), tracing_mode="fake"
     )(R(8, 8), R(8, 8))
@@ -277,7 +277,7 @@ def test_equal_kernels_are_compiled_once():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool, torch.uint8])
 def test_a_tensor_of_one_number(dtype):
-    """A number stored as it is: rounded to a 16-bit type, not taken for its bits."""
+    """A constant tensor with one element is rounded to a 16-bit dtype, and is not read as bits."""
     x = torch.zeros(3, 5, dtype=dtype)
     made = nbcompile.compile(lambda x: (torch.ones_like(x), x.new_full((7,), 2.5), torch.full((), 1, dtype=x.dtype)))
     for mine, theirs in zip(
@@ -302,7 +302,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_of_python_has_64_bits(name):
-    """Beside tensors of float64 a number of Python keeps all its digits, whatever the default type is."""
+    """A Python number next to float64 tensors has 64 bits, whatever the default dtype is."""
     function, x = NUMBERS[name], torch.rand(5, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     nbcompile.reset()
     torch.testing.assert_close(nbcompile.compile(function)(x), function(x), rtol=1e-14, atol=0)
@@ -310,7 +310,7 @@ def test_a_number_of_python_has_64_bits(name):
 
 @pytest.mark.parametrize("dim", [0, 1])
 def test_places_of_narrow_values_take_narrow_lanes(dim):
-    """A place fits in 32 bits where values do, if no more elements are compared; the result has 64 nevertheless."""
+    """An index fits in 32 bits as the values do, if the count of elements does; the result is int64."""
     x = torch.randint(-3, 4, (300, 300)).float()
     x[7, 5] = torch.nan
     for function, tensor, lanes in (
@@ -332,7 +332,7 @@ def _flat(results):
 
 
 def test_only_what_is_rounded_at_once_is_computed_roughly():
-    """A gelu from bfloat16 to bfloat16 takes the quick function; one of float32 the exact one, once for all who read it."""
+    """A gelu from bfloat16 to bfloat16 uses the approximate function; in float32 the exact one, once for all users."""
     half, single = torch.randn(64).bfloat16(), torch.randn(64)
     for function, x, rough, exact in (
         (F.gelu, half, True, False),

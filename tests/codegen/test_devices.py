@@ -15,14 +15,14 @@ BODIES = {"first": lambda x: x + x, "second": lambda x: x * x}
 
 
 def moved(schedule, *names):
-    """The schedule with some of its kernels on a GPU."""
+    """The schedule with some kernels on a GPU."""
     gpu = torch.device("cuda")
     steps = (replace(s, device=gpu) if isinstance(s, Kernel) and s.name in names else s for s in schedule.steps)
     return replace(schedule, steps=tuple(steps))
 
 
 def test_a_schedule_for_the_cpu_is_what_the_cpu_alone_gets():
-    """Kernels, C++ and wrapper are those of the generator for C++."""
+    """For a CPU schedule, kernels, C++ and wrapper equal those of the C++ generator."""
     schedule = pointwise([X], BODIES)
     emitted, alone = devices.emit(schedule), cpp.emit(schedule)
     assert [kernel.language for kernel in emitted.kernels] == ["cpp", "cpp"]
@@ -30,7 +30,7 @@ def test_a_schedule_for_the_cpu_is_what_the_cpu_alone_gets():
 
 
 def test_each_kernel_is_in_the_language_of_its_device():
-    """The one on the GPU is Triton and not part of the C++ unit; the wrapper launches both."""
+    """The GPU kernel is Triton and not in the C++ unit; the wrapper launches both kernels."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     emitted = devices.emit(moved(pointwise([X], BODIES), "kernel_second"))
     assert [kernel.language for kernel in emitted.kernels] == ["cpp", "triton"]
@@ -39,7 +39,7 @@ def test_each_kernel_is_in_the_language_of_its_device():
 
 
 def test_every_refusal_is_named(monkeypatch):
-    """Two kernels without a Triton form: one exception, with the nodes and reasons of both."""
+    """Two kernels without a Triton form raise one error, with the nodes and reasons of both."""
 
     def refuse(kernel, schedule, capability):
         error = NoTriton("no form")

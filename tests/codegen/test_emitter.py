@@ -1,4 +1,4 @@
-"""Outer loops of a kernel: how many threads share them, and where scratch memory is."""
+"""Outer loops of a kernel: how many threads share them, and where scratch buffers are allocated."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def lines(made: KernelEmitter) -> list[str]:
     ],
 )
 def test_threads_share_what_is_worth_it(sizes, pragma):
-    """Loops are collapsed into one; less work is done by the thread that calls, and braces match in any case."""
+    """Outer loops are collapsed, and parallel only above a minimum of work; braces always match."""
     found = lines(emitter(*sizes))
     assert next((line for line in found if line.startswith("#")), None) == pragma
     assert sum(line.count("{") for line in found) == sum(line.count("}") for line in found) == max(len(sizes), 1)
 
 
 def test_a_symbolic_amount_is_compared_at_each_call():
-    """The number of iterations decides."""
+    """A symbolic number of iterations is compared with the minimum at each call."""
     (pragma,) = (line for line in lines(emitter(N)) if line.startswith("#"))
     assert pragma.endswith(f"if (n > {SERIAL_WORK // 4})")
 
 
 @pytest.mark.parametrize("size", [SERIAL_WORK, 4])
 def test_each_thread_has_a_large_row_of_its_own(size):
-    """It is declared inside of the parallel region and before its loops; without threads it is in a block."""
+    """A large scratch row is allocated in the parallel region, before its loops; without threads, in a block."""
     row = Scratch("row_a", F32, sympy.Integer(STACK_BYTES))
     found = lines(emitter(size, scratch=[row]))
     at = {
@@ -71,7 +71,7 @@ def test_each_thread_has_a_large_row_of_its_own(size):
 
 
 def test_a_small_row_is_on_the_stack_in_whole_vectors():
-    """Also one without an element: C++ has no arrays of that length."""
+    """A small scratch row is on the stack, padded to whole vectors; one without elements has one vector."""
     rows = [Scratch("a", F32, sympy.Integer(17)), Scratch("b", F32, sympy.Integer(0)), Scratch("c", F32, N)]
     made = emitter(4, scratch=rows)
     declare_stack_rows(made, rows)
@@ -80,13 +80,13 @@ def test_a_small_row_is_on_the_stack_in_whole_vectors():
 
 
 def test_a_fence_ends_the_part_of_each_thread():
-    """After its loops and inside of the region: other threads see what bypassed the cache."""
+    """The fence of non-temporal stores is after the loops and in the parallel region: it runs in each thread."""
     large = {"y": NonTemporalStore(sympy.Integer(1 << 30), 1, False)}
     found = lines(emitter(SERIAL_WORK, non_temporal=large))
     assert found[-2:] == ["nt_store_fence();", "}"] and found[0].startswith("#pragma omp parallel num_threads")
 
 
 def test_labels_are_numbered_by_first_use():
-    """Kernels that are equal but for the names of their buffers have equal text."""
+    """Labels are numbered by first use, so that kernels with other buffer names have equal text."""
     made = emitter(4)
     assert [made.label(name) for name in ("buf7", "buf3", "buf7")] == ["v0", "v1", "v0"]

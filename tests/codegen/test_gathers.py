@@ -1,4 +1,4 @@
-"""Elements that lie where indices say, and scans that keep the best so far: all lanes at once, as eager does one by one."""
+"""Gathers, and scans with an index: all lanes at once, with eager's results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(function, *inputs, **options):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_what_indices_choose(dtype, dynamic):
-    """Negative indices, several indices of one element, rows that end within a vector; sizes known and unknown."""
+    """Negative and repeated indices, and rows with a remainder, give eager's results, with symbolic sizes, too."""
     torch.manual_seed(0)
     x = torch.randn(37, 53).mul(3).to(dtype)
     i, j = torch.randint(-53, 53, (29,)), torch.randint(0, 53, (37, 19))
@@ -42,7 +42,7 @@ def test_what_indices_choose(dtype, dynamic):
 @pytest.mark.parametrize("side", [4, 8, 16, 32])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8], ids=str)
 def test_an_image_in_patches(side, dtype):
-    """Rows of patches are whole loads where they are whole vectors; in a sum of all, which is cut in chunks, too."""
+    """Rows of patches are contiguous vector loads if they are whole vectors; a chunked sum of them equals eager's."""
     x, count = torch.randn(2, 3, 64, 64).mul(9).to(dtype), 64 // side
 
     def patches(x):
@@ -59,7 +59,7 @@ def test_an_image_in_patches(side, dtype):
 @pytest.mark.parametrize("dtype", DTYPES[:4], ids=str)
 @pytest.mark.parametrize("scan", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
 def test_the_best_so_far(scan, dtype):
-    """Vectors in which nothing is better, in which all is, and in which equals follow: of those the last place counts."""
+    """cummax and cummin equal eager's for random, sorted and equal values: the last index of a tie counts."""
     torch.manual_seed(0)
     x = torch.randn(9, 140).mul(3).to(dtype)
     for each in (x, x.sort(1)[0], x.sort(1, descending=True)[0], torch.zeros_like(x)):
@@ -68,14 +68,14 @@ def test_the_best_so_far(scan, dtype):
 
 @pytest.mark.parametrize("scan", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
 def test_the_best_so_far_of_what_is_no_number(scan):
-    """A nan is better than any number, and a later nan than an earlier one."""
+    """In cummax and cummin a nan wins, and a later nan wins over an earlier one."""
     x = torch.randn(5, 140)
     x[0, 5], x[1, 33:40], x[2, 2], x[3, :], x[4, 139] = (float(each) for each in ("nan", "nan", "inf", "-inf", "nan"))
     check(lambda x: scan(x, 1), x)
 
 
 def test_an_index_that_is_also_a_number():
-    """One value is an index into memory, and compared as a number: the code for both compiles."""
+    """A value may be an index and an operand of a comparison: the code for both compiles."""
     torch.manual_seed(0)
     x, grid, i = torch.randn(1, 1, 4, 6), torch.randn(1, 2, 2, 2), torch.tensor([3])
     programs = [

@@ -1,4 +1,4 @@
-"""A unit carries what it uses of the header, and nothing else."""
+"""The part of the header that a unit uses."""
 
 import re
 
@@ -10,7 +10,7 @@ from tests.support.targets import compiler
 
 
 def test_what_is_not_used_is_left_out():
-    """A kernel that adds has no tanh; one that calls tanh has what tanh calls."""
+    """A kernel that adds has no tanh; one that calls tanh has the functions that tanh calls."""
     assert "tanh" not in header_for("load store") and "digamma" not in header_for("load store")
     kept = header_for("tanh")
     assert "reduce_ln2" in kept and "copysign" in kept and "digamma" not in kept
@@ -28,5 +28,5 @@ def test_nothing_is_lost():
     "name", ["tanh", "across", "checked_scalar_index", "erfinv", "floor_div", "scatter", "Row", "expm1", "sequence"]
 )
 def test_each_part_compiles_alone(name, tmp_path):
-    """What is kept for one function declares all that it mentions."""
+    """The part for one function declares all names that it uses."""
     toolchain.build(compiler(), header_for(name), tmp_path / "part.so")

@@ -1,4 +1,4 @@
-"""Indices of 32 bits, where nothing that they are computed of can be larger."""
+"""Indices of 32 bits, if all values that they are computed from fit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def fits(function, *inputs, **how) -> bool:
 
 
 def big(*size: int) -> torch.Tensor:
-    """A tensor of a large size, which needs no memory."""
+    """A large tensor on the meta device, which needs no memory."""
     return torch.empty(size, device="meta")
 
 
 def test_small_tensors_fit():
-    """Among them a gather, whose index is bounded by the size of its tensor, and divisions."""
+    """Indices into small tensors fit in 32 bits, in a gather and in divisions, too."""
     assert fits(lambda x: x.sin(), torch.randn(100, 100))
     assert fits(lambda t, i: t[i] + 1, torch.randn(100, 10), torch.tensor([3, 5]))
     assert fits(lambda x: torch.nn.functional.pixel_shuffle(x, 2), torch.randn(1, 8, 6, 6))
@@ -28,16 +28,16 @@ def test_small_tensors_fit():
 
 @pytest.mark.parametrize("rows", [2**16, 2**15 - 16])
 def test_the_end_counts(rows):
-    """2**16 elements a row: 2**31 elements are too many, and a little less are not."""
+    """A tensor of 2**31 elements needs 64-bit indices; a slightly smaller one does not."""
     assert fits(lambda x: x + 1, big(rows, 2**16)) == (rows < 2**15)
 
 
 def test_a_stride_counts():
-    """Few elements that lie far from one another."""
+    """A small tensor with large strides needs 64-bit indices."""
     far = torch.empty_strided((4, 4), (2**30, 1), device="meta")
     assert not fits(lambda x: x + 1, far)
 
 
 def test_a_size_that_only_a_call_knows_may_be_anything():
-    """Indices have 64 bits then."""
+    """A symbolic size needs 64-bit indices."""
     assert not fits(lambda x: x + 1, torch.randn(8, 9), dynamic=True)

@@ -1,4 +1,4 @@
-"""Every instruction set gives eager's results, on any machine that can run it; those that it cannot are compiled."""
+"""Each instruction set gives eager's results if the machine can run it; otherwise the code is only compiled."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ torch.manual_seed(0)
 
 
 def exact(x, y, n, h, b):
-    """What eager does not round, or rounds correctly."""
+    """Operators whose result is exact, or correctly rounded in eager mode."""
     yield from (x * y - x, x / y, x.floor(), x.round(), x.trunc(), x.ceil(), x.sign(), x.abs())
     yield from (
         torch.maximum(x, y),
@@ -41,7 +41,7 @@ def exact(x, y, n, h, b):
 
 
 def rounded(x, y, n, h, b):
-    """Functions, sums and what is made of them; of zeros that are equally large any may be the largest."""
+    """Functions and sums, which are rounded; the maximum of zeros may have any sign."""
     yield from (x.exp(), x.sin(), x.tan(), x.tanh(), x.erf(), F.gelu(x), x.abs().log(), x.abs().log1p(), x.abs().pow(y))
     yield from (torch.atan2(x, y), torch.hypot(x, y), x.abs().sqrt(), x.cosh(), x.abs().lgamma(), x.double().pow(3.5))
     yield from (
@@ -68,7 +68,7 @@ def rounded(x, y, n, h, b):
 
 
 def inputs():
-    """Rows that end in the middle of a vector; zeros of both signs, infinities and NaN at any place."""
+    """Rows with a remainder; zeros of both signs, infinities and NaN at any index."""
     x, y = torch.randn(41, 37) * 3, torch.randn(41, 37)
     special = torch.tensor([0.0, -0.0, 1.0, -1.0])
     for place, value in enumerate(special.repeat(37)):
@@ -83,7 +83,7 @@ SETS = tuple(processor.INSTRUCTION_SETS)
 
 @pytest.fixture(params=SETS)
 def instruction_set(request):
-    """Each that this processor has; the setting says so."""
+    """Each instruction set of this processor, chosen by the setting."""
     if lacking := processor.lacking(request.param):
         pytest.skip(f"this processor has no {lacking}")
     with config.patch(instruction_set=request.param):
@@ -91,7 +91,7 @@ def instruction_set(request):
 
 
 def test_every_instruction_set_is_as_exact(instruction_set):
-    """One graph of eighty operators: eager's bits where eager does not round, and errors as small where it does."""
+    """A graph of eighty operators has eager's bits where eager does not round, and as small errors elsewhere."""
 
     def f(*arguments):
         return list(exact(*arguments)), list(rounded(*arguments))
@@ -112,7 +112,7 @@ INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 @pytest.mark.parametrize("count", [1, 37])
 def test_numbers_between_minus_one_and_zero_lose_their_sign_as_integers(instruction_set, count):
-    """A float that becomes an integer and a float again has no sign of zero: C++ compilers take the two for trunc()."""
+    """A float that is cast to an integer and back has no sign of zero: C++ compilers replace both casts by trunc()."""
     numbers = torch.tensor([-0.0, -0.3, 2.7, -2.7, 0.3]).repeat(8)[:count]
 
     def f(*inputs):
@@ -125,28 +125,28 @@ def test_numbers_between_minus_one_and_zero_lose_their_sign_as_integers(instruct
 
 
 def assert_close(found, wanted, bound, number):
-    """Which of the results it is, the message says."""
+    """Assert that the results are close; the message has the index of the result."""
     torch.testing.assert_close(
         found, wanted, rtol=bound, atol=bound, equal_nan=True, msg=lambda text: f"result {number}: {text}"
     )
 
 
 def compiled(function):
-    """The function as one graph of generated code, from nothing."""
+    """The function as one graph of generated code, without cached code."""
     nbcompile.reset()
     return nbcompile.compile(function, fullgraph=True, dynamic=False)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_the_header_is_compiled_for_every_instruction_set(name, tmp_path):
-    """All functions of the header, each with all lanes and with the end of a row; run where the processor can."""
+    """All functions of the header compile, with all lanes and with a remainder; they run if the processor can."""
     chosen = toolchain.for_kernels(compiler(), name)
     text = HEADER + "\nusing namespace nb;\n" + "".join(map(several_lanes, ("exp", "tanh", "log", "sin", "lgamma")))
     toolchain.build(chosen, text, tmp_path / "header.so")
 
 
 def several_lanes(name):
-    """A function over a row of any length."""
+    """A function of a row of any length."""
     return (
         f"EXPORT void {name}_row(const f32 *a, f32 *o, i64 n) {{ constexpr int W = LANES32; i64 i = 0;"
         f" for (; i + W <= n; i += W) store(o + i, All{{}}, {name}(load<f32, W>(a + i, All{{}})));"

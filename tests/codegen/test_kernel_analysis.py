@@ -1,4 +1,4 @@
-"""What the code generators ask of a kernel before they write it."""
+"""Analyses of a kernel before code generation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def kernel(loops, *body, reads=("x",), writes=("y",)) -> Kernel:
 
 
 def test_work_is_known_where_all_sizes_are():
-    """A copy is work, too; a kernel whose work only the call knows lets other threads run, as a long one does."""
+    """A copy counts as work; a kernel with symbolic work releases the GIL, as a long one does."""
     copy = Store("y", i0, X)
     assert estimate_work(kernel([(i0, 10)], copy)) == 10
     assert estimate_work(kernel([(i0, 10)], copy, Nest((Loop(r0, sympy.Integer(7)),), (copy,)))) == 80
@@ -49,7 +49,7 @@ def test_work_is_known_where_all_sizes_are():
 
 
 def test_sizes_that_a_kernel_asks_for():
-    """Of loops, offsets, gathers and scratch; what a loop or a gather binds is none of them. They are sorted by name."""
+    """A kernel takes the symbols of loops, offsets, gathers and scratch, sorted by name, without bound variables."""
     g0 = gather_variable(0)
     gather = Gather(g0, Load("ids", (i0,), I64), M, True)
     found = kernel([(i0, N)], Update("y", IndexOf(g0, I64, (gather,)), X, "sum"))
@@ -60,14 +60,14 @@ def test_sizes_that_a_kernel_asks_for():
 
 
 def test_a_load_under_a_mask_is_not_moved_before_it():
-    """The condition and the other branch are read in any case."""
+    """A masked load is conditional; the condition and the other branch are loaded in any case."""
     a, b, c = (Load(name, (i0,), F32) for name in "abc")
     body = apply("add", Masked(apply("lt", c, constant(0.0, F32)), a, b), c)
     assert {load.buffer for load in unconditional_loads(body)} == {"b", "c"}
 
 
 def test_buffers_that_are_written():
-    """Also in a nest, by a store or an update; what only has a name is not in memory."""
+    """Stores and updates write buffers, in a nest, too; an accumulator is a local."""
     update = Update("z", IndexOf(r0, I64), X, "sum")
     parts = (Store("y", i0, X), Nest((Loop(r0, sympy.Integer(2)),), (update, Accumulate("a", "sum", X, i0))))
     assert stored_buffers(parts) == {"y", "z"} and stored_buffers(()) == frozenset()
@@ -85,7 +85,7 @@ def schedule(size, *, read_again=False) -> tuple[Kernel, Schedule]:
 
 
 def test_only_large_results_that_nothing_reads_bypass_the_cache():
-    """A symbolic size is compared at the call, if the kernel has it; small ones, and those read again, do not."""
+    """A large result that nothing reads is stored non-temporally; a symbolic size is compared at each call."""
     large = NON_TEMPORAL_BYTES // 4
     assert set(non_temporal_stores(*schedule(large), scattered=())) == {"y"}
     assert non_temporal_stores(*schedule(large - 1), scattered=()) == {}
@@ -99,7 +99,7 @@ def test_only_large_results_that_nothing_reads_bypass_the_cache():
 
 
 def passes(length, rows) -> Kernel:
-    """Two passes over each row of x."""
+    """A kernel with two passes over each row of x."""
 
     def load(at):
         return Load("x", (length * i0 + at,), F32)
@@ -110,7 +110,7 @@ def passes(length, rows) -> Kernel:
 
 
 def test_a_later_pass_prefetches_the_next_rows():
-    """Those that the first pass will load, some rows ahead; the first pass waits for memory itself."""
+    """A later pass prefetches the rows that the first pass loads next, some rows ahead."""
     found = passes(1024, 1 << 14)
     first, second = found.body
     (load,) = prefetched_rows(found, second)

@@ -1,4 +1,4 @@
-"""One kernel as one C++ function: its pointers, its lanes, its form, and what is said of it beside the text."""
+"""One kernel as one C++ function: pointers, lanes, form, and the origins of its lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ i0, r0 = loop_variable(0), reduction_variable(0)
 
 
 def emitted(schedule, **changed):
-    """The only kernel of a schedule, changed, as C++."""
+    """The C++ of a schedule's only kernel, with changes."""
     (kernel,) = schedule.kernels()
     return emit_kernel(replace(kernel, **changed), schedule)
 
@@ -29,7 +29,7 @@ def added(size=40, dtype=torch.float32):
 
 
 def test_pointers_are_named_by_what_is_done_with_them():
-    """In the order of the arguments: inputs first, each with its number; what is only read is const."""
+    """Pointers are in the order of the arguments, inputs first, with a number; a pointer that is only read is const."""
     found = emitted(added())
     assert found.arguments == ("x0", "x1", "y")
     for at, line in enumerate(
@@ -43,7 +43,7 @@ def test_pointers_are_named_by_what_is_done_with_them():
 
 
 def test_memory_that_is_read_and_written_is_not_restrict():
-    """The compiler may not take an in-place buffer for two; it is one argument."""
+    """A buffer that is mutated in place is one pointer without restrict."""
     schedule = pointwise([torch.ones(40)], {"y": lambda x: x + 1.0})
     store = Store("x0", i0, Load("x0", (i0,), torch.float32) + 1.0)
     found = emitted(schedule, body=(store,), reads=("x0",), writes=("x0",))
@@ -51,7 +51,7 @@ def test_memory_that_is_read_and_written_is_not_restrict():
 
 
 def test_the_function_is_called_as_the_launcher_calls_it():
-    """Pointers, sizes, the context; 0 is returned where no index is checked."""
+    """The function takes pointers, sizes and the context, and returns 0 if no index is checked."""
     found = emitted(added())
     assert "EXPORT i64 kernel_y(void *const *pointers, const i64 *sizes, Context *context) {" in found.source
     assert found.source.rstrip().endswith("return 0;\n}") and found.complaints == ()
@@ -68,7 +68,7 @@ LANES = {
 
 @pytest.mark.parametrize("name", LANES)
 def test_lanes_are_as_many_as_the_widest_type_allows(name):
-    """One 64-bit vector halves them for all."""
+    """A 64-bit type halves the number of lanes for all types."""
     make, dtype, lanes = LANES[name]
     schedule = make(dtype=dtype)
     assert f"constexpr int W = {lanes};" in emitted(schedule).source
@@ -77,7 +77,7 @@ def test_lanes_are_as_many_as_the_widest_type_allows(name):
 
 
 def arg_kernel(count):
-    """The index of the largest of so many elements in a row."""
+    """The argmax of a row with this many elements."""
     schedule = reduction(torch.ones(8, 100), "argmax")
     (kernel,) = schedule.kernels()
     nest, *rest = kernel.body
@@ -87,12 +87,12 @@ def arg_kernel(count):
 
 @pytest.mark.parametrize(("count", "wide"), [(100, False), ((1 << 31) - 1, False), (1 << 31, True)])
 def test_an_index_is_kept_in_32_bits_where_it_fits(count, wide):
-    """``argmax`` gives int64, and does not halve the lanes for it; from 2**31 elements on it must."""
+    """The int64 result of ``argmax`` does not halve the lanes unless there are 2**31 elements or more."""
     assert needs_64_bit_lanes(arg_kernel(count)) is wide
 
 
 def test_types_are_declared_that_the_body_uses():
-    """A short name for each vector type, scalars apart; no others."""
+    """The text has a typedef for each vector type that it uses, and for no other."""
     text = emitted(added()).source
     assert "typedef" not in text.split("constexpr int W")[0]
     summed = emitted(reduction(torch.ones(8, 100), "sum")).source
@@ -108,19 +108,19 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_kernel_has_the_form_that_its_memory_asks_for(form):
-    """Lanes are adjacent in memory: elements of a loop, of a row, or columns beside each other."""
+    """A kernel vectorises its loop, its rows, or adjacent columns: lanes are adjacent in memory."""
     make, sign = FORMS[form]
     text = emitted(make()).source
     assert [name for name, (_, other) in FORMS.items() if other in text] == [form] and sign in text
 
 
 def test_long_kernels_release_the_interpreter():
-    """Their work is known from the sizes."""
+    """A kernel with much work releases the GIL."""
     assert emitted(added(GIL_RELEASE_WORK + 16)).lengthy and not emitted(added(16)).lengthy
 
 
 def test_each_line_says_which_nodes_it_is_for():
-    """The store computes; the loop around it surrounds; what is written for the launcher alone is glue."""
+    """The store's role is `computes`, that of the loop is `surrounds`, and that of code for the launcher is `glue`."""
     found = emitted(added())
     lines = found.source.splitlines()
     role_of = {lines[line.line - 1].strip(): (line.role, line.nodes) for line in found.lines}
@@ -130,7 +130,7 @@ def test_each_line_says_which_nodes_it_is_for():
 
 
 def test_equal_kernels_have_equal_text():
-    """Names of the IR's locals are not in it: such kernels are compiled once."""
+    """The text of a kernel has no names of locals of the IR, so that equal kernels are compiled once."""
     schedule = reduction(torch.ones(8, 100), "sum")
     (kernel,) = schedule.kernels()
     nest, store = kernel.body

@@ -29,12 +29,12 @@ i0, i1, g0 = loop_variable(0), loop_variable(1), gather_variable(3)
     ],
 )
 def test_a_load_is_as_cheap_as_its_index_allows(index, text):
-    """Uniform, contiguous, strided, in blocks of vectors, repeated, and each lane by itself."""
+    """A load is uniform, contiguous, strided, blockwise, repeated, or a gather, by its index."""
     assert text in everything(x(index))
 
 
 def test_a_scratch_row_is_loaded_without_a_mask():
-    """From its start: it is padded to whole vectors. In the middle, or under a mask, lanes are looked at."""
+    """A scratch row is padded to whole vectors: a load from its start has no mask, other loads have one."""
     assert emit_value(scope(), x(i1, buffer="row_x")).text == "load<f32, W>(row0 + i1, All{})"
     assert emit_value(scope(), x(i1 + 1, buffer="row_x")).text.endswith("lanes)")
     masked = Masked(apply("lt", IndexOf(i1, I64), constant(3, I64)), x(i1, buffer="row_x"), constant(0.0, F32))

@@ -1,4 +1,4 @@
-"""A graph runs in C from end to end, the operators that it calls included, and nobody can tell.
+"""A graph runs in C from end to end, including its ATen operators, with the results of the wrapper.
 
 In torch: test/inductor/test_cpu_cpp_wrapper.py.
 """
@@ -78,7 +78,7 @@ def assert_same(ours, expected):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_step(name):
-    """The plan has the steps that it should, gives eager's result with eager's strides, twice, and so does the wrapper."""
+    """The plan has the expected steps, and gives eager's results and strides twice; so does the wrapper."""
     function, arguments, steps = PROGRAMS[name]
     made, call = emitted(function, arguments)
     assert made.plan is not None, made.no_plan
@@ -87,12 +87,12 @@ def test_every_step(name):
     expected = function(*arguments)
     for run in (call.positional, call.positional, lambda *given: call(list(given))):
         assert_same(run(*arguments), expected)
-    with Seen():  # the wrapper
+    with Seen():  # the text of the wrapper
         assert_same(call.positional(*arguments), expected)
 
 
 def test_inputs_that_do_not_begin_where_their_storage_does():
-    """Views of them, for operators and as outputs, are counted from their own first element."""
+    """A view of an input with a storage offset is relative to the input's first element."""
     x, w = torch.arange(40.0).view(10, 4)[5:], R(60)[4:].view(7, 8)[:, 4:]
 
     def f(x, w):
@@ -105,7 +105,7 @@ def test_inputs_that_do_not_begin_where_their_storage_does():
 
 
 class Seen(TorchDispatchMode):
-    """Which operators were called."""
+    """A mode that lists the operators that are called."""
 
     def __init__(self):
         super().__init__()
@@ -117,7 +117,7 @@ class Seen(TorchDispatchMode):
 
 
 def test_a_mode_and_the_profiler_see_the_operators():
-    """Who looks on while a compiled function runs sees the matrix product that it calls, as without this plan."""
+    """A dispatch mode and the profiler see the matrix product of a compiled function."""
     x, w = R(7, 5), R(5, 6)
     _, call = emitted(lambda x, w: torch.mm(x, w).relu(), [x, w])
     with Seen() as seen:
@@ -129,7 +129,7 @@ def test_a_mode_and_the_profiler_see_the_operators():
 
 
 def test_inputs_of_another_layout_take_the_wrapper():
-    """Other strides are copied first, another shape is refused: by the wrapper, as ever."""
+    """An input with other strides is copied by the wrapper, and another shape is refused."""
     x, w = R(7, 5), R(5, 6)
     _, call = emitted(lambda x, w: torch.mm(x, w).relu(), [x, w])
     assert_same(call.positional(x.t().contiguous().t(), w), torch.mm(x, w).relu())
@@ -138,7 +138,7 @@ def test_inputs_of_another_layout_take_the_wrapper():
 
 
 def test_an_operator_that_raises_leaves_nothing_behind():
-    """The operator's own exception arrives, what was made before it is freed, and the next call works."""
+    """The operator's own exception propagates, the buffers are freed, and the next call works."""
 
     def f(x, i):
         return torch.index_select(torch.relu(x @ x), 0, i), torch.linalg.cholesky(x)
@@ -168,7 +168,7 @@ def _(x):
 
 
 def test_results_are_as_their_fake_promised():
-    """An operator whose result has other strides than its fake said is copied into those that the kernels rely on."""
+    """If the result of an operator has other strides than its fake result, it is copied to the expected ones."""
 
     @nbcompile.compile(fullgraph=True)
     def f(x):
@@ -181,7 +181,7 @@ def test_results_are_as_their_fake_promised():
 
 
 def test_memory_of_another_shape_or_type_is_taken_over():
-    """A result in the memory of one that is not needed any more, reshaped: no second allocation; of another type: one."""
+    """A dead buffer is reused for a result of another shape, and not for one of another dtype."""
     x = R(64, 32)
 
     def f(x):
@@ -232,7 +232,7 @@ def symbolic(function, arguments):
 
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_sizes(name):
-    """One plan for all sizes, also for none: what each call works out are eager's sizes, strides and values."""
+    """One plan serves all sizes, empty tensors included, with eager's sizes, strides and values."""
     function, make = SYMBOLIC[name]
     made, call = symbolic(function, make(6, 5))
     assert made.plan is not None, made.no_plan
@@ -245,7 +245,7 @@ def test_symbolic_sizes(name):
             torch.testing.assert_close(
                 run(*arguments), expected, equal_nan=True, check_stride=n > 0, rtol=1e-4, atol=1e-4
             )
-        with Seen():  # the wrapper
+        with Seen():  # the text of the wrapper
             torch.testing.assert_close(call.positional(*arguments), expected, equal_nan=True, rtol=1e-4, atol=1e-4)
 
 
@@ -254,7 +254,7 @@ NOT_EMPTY = {"a convolution", "two symbols in one size", "several results", "pro
 
 
 def test_inputs_that_contradict_each_other():
-    """Two inputs of one symbolic size, and they differ: the wrapper says so."""
+    """Two inputs with one symbolic size that differ are an error of the wrapper."""
     made, call = symbolic(lambda x, y: x + y, [R(6, 5), R(6, 5)])
     assert made.plan is not None
     assert call.positional(R(3, 4), R(3, 4)).shape == (3, 4)
@@ -265,7 +265,7 @@ def test_inputs_that_contradict_each_other():
 
 
 def test_threads_that_run_one_graph_at_several_sizes():
-    """Each call has its own numbers."""
+    """Calls in several threads have separate sizes."""
     _, call = symbolic(lambda x: torch.softmax(x @ x.t(), -1).sum(0), [R(6, 5)])
     inputs = [R(n, 7) for n in (3, 50, 200, 31)]
     expected = [call.positional(x) for x in inputs]
@@ -280,7 +280,7 @@ def test_threads_that_run_one_graph_at_several_sizes():
 
 
 def test_a_long_sum_of_symbolic_length_is_cut_in_chunks():
-    """Whether it is long a call sees; by one thread and by two the result is the same to the last bit."""
+    """Each call decides whether a sum is long; with one thread and with two the result is bitwise equal."""
     made, call = symbolic(lambda x: x.sum(), [R(100)])
     assert re.search(r"const int chunks\d* = ", made.source)
     for length in (0, 1, 1000, 65535, 65536, 300_001):
@@ -296,7 +296,7 @@ def test_a_long_sum_of_symbolic_length_is_cut_in_chunks():
 
 
 def test_what_is_no_whole_number_keeps_the_wrapper():
-    """What has no plan says why."""
+    """A graph without a plan has the reason in its record."""
     function = lambda x: torch.ops.aten.histc(x, 4, 0, x.shape[0] / 3)  # noqa: E731
     made, call = symbolic(function, [R(4, 5)])
     assert made.plan is None

@@ -1,4 +1,4 @@
-"""Vectorised loops: which calls of the step there are for a length, and how many accumulators take turns."""
+"""Vectorised loops: the calls of the step for a length, and the number of accumulators."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nest(size, *parts, count=1, more=()):
 
 @pytest.mark.parametrize(("size", "tail"), [(64, False), (16, False), (70, True), (3, True), (N, True)])
 def test_a_multiple_of_sixteen_has_no_tail(size, tail):
-    """No vector has more lanes, so whole vectors are all there is; else the rest is one step under a mask."""
+    """A multiple of 16 has no remainder in any vector width; otherwise the remainder is one masked step."""
     assert ("step(First{" in outer(size)) is tail
     assert ("step(First{" in nest(size)) is tail
     assert "step(All{}, i0)" in outer(size) and "step(All{}, r0, 0)" in nest(size)
@@ -65,7 +65,7 @@ def test_a_multiple_of_sixteen_has_no_tail(size, tail):
 
 @pytest.mark.parametrize(("size", "blocks"), [(OUTER_BLOCK, False), (OUTER_BLOCK + 1, True), (N, True)])
 def test_a_long_outer_loop_is_shared_in_blocks(size, blocks):
-    """OpenMP cannot divide a loop with a tail: threads take blocks of it; an unknown length may be long."""
+    """Threads take blocks of a long outer loop, as OpenMP cannot split a loop with a remainder."""
     found = outer(size)
     assert (f"block += {OUTER_BLOCK}" in found) is blocks
     assert (f"min_of(block + {OUTER_BLOCK}, {'n' if size is N else size})" in found) is blocks
@@ -73,13 +73,13 @@ def test_a_long_outer_loop_is_shared_in_blocks(size, blocks):
 
 
 def test_outer_loops_are_around_the_vectorised_one():
-    """Only the last is vectorised."""
+    """Only the last outer loop is vectorised."""
     found = outer(32, (i1, 5))
     assert found.index("for (i64 i1 = 0; i1 < 5; i1++)") < found.index("const auto step") < found.index("i0 += W")
 
 
 def test_accumulators_take_turns_in_the_unrolled_loop():
-    """Each call has another one; whole vectors that are left go to the first, as the tail does."""
+    """The calls in an unrolled loop use different accumulators; remaining vectors and the tail use the first."""
     found = nest(100)
     steps = " ".join(f"step(All{{}}, r0{f' + {at}*W' if at else ''}, {at});" for at in range(CHEAP_UNROLL))
     assert f"r0 += {CHEAP_UNROLL}*W) {{ {steps} }}" in found
@@ -88,7 +88,7 @@ def test_accumulators_take_turns_in_the_unrolled_loop():
 
 
 def test_costly_bodies_have_fewer_accumulators():
-    """Their additions are no bottleneck, and registers are few; a row of one vector has one."""
+    """An expensive body has fewer accumulators, because it needs more registers; a short row has one."""
     exp = Accumulate("a", "sum", apply("exp", apply("exp", Load("x", (r0,), F32))), r0)
     costly = Accumulate("a", "sum", apply("tanh", apply("erf", exp.value)), r0)
     assert accumulator_count(Nest(loops((r0, 1000)), (SUM,))) == CHEAP_UNROLL
@@ -98,19 +98,19 @@ def test_costly_bodies_have_fewer_accumulators():
 
 
 def test_a_nest_without_accumulators_is_not_unrolled():
-    """A pass that only stores: its step has no number of an accumulator."""
+    """A nest that only stores is not unrolled: its step has no accumulator index."""
     found = nest(100, Store("y", r0, Load("x", (r0,), F32)))
     assert "[&](auto lanes, i64 r0) STEP" in found and "step(All{}, r0);" in found and "*W" not in found
 
 
 def test_the_last_loop_of_a_nest_is_vectorised():
-    """Those before it are plain loops around the step."""
+    """The loops of a nest before the last one are scalar loops around the step."""
     found = nest(100, more=((r1, 7),))
     assert found.index("for (i64 r1 = 0; r1 < 7; r1++)") < found.index("const auto step")
 
 
 def test_one_long_reduction_is_shared_in_chunks():
-    """With a single outer iteration threads have nothing else to share; scans and rows of scratch need the order."""
+    """A long reduction without outer loops is split into chunks, unless it has a scan or scratch rows."""
     long = Nest(loops((r0, LONG_REDUCTION)), (SUM,))
     assert is_chunked(kernel([], long), long) and is_chunked(kernel([(i0, 1)], long), long)
     assert not is_chunked(kernel([(i0, 2)], long), long) and not is_chunked(kernel([(i0, N)], long), long)
@@ -125,7 +125,7 @@ def test_one_long_reduction_is_shared_in_chunks():
 
 
 def test_chunks_are_combined_in_their_order():
-    """As many for any number of threads: a sum has the same bits with each."""
+    """The number of chunks does not depend on the number of threads, so that a sum is bitwise reproducible."""
     found = nest(LONG_REDUCTION)
     assert f"for (int chunk = 0; chunk < {CHUNKS}; chunk++) {{" in found
     assert f"for (int chunk = 0; chunk < {CHUNKS}; chunk++) v0_acc[0] = Sum::join(v0_acc[0], v0_chunk[chunk]);" in found
@@ -135,20 +135,20 @@ def test_chunks_are_combined_in_their_order():
 
 
 def test_a_chunk_of_several_loops_is_some_iterations_of_the_first():
-    """Whole rows stay together."""
+    """A chunk of several loops has whole rows: iterations of the first loop."""
     found = nest(LONG_REDUCTION, more=((r1, 8),))
     assert "for (i64 r1 = begin; r1 < end; r1++) {" in found and f"<= {LONG_REDUCTION}; r0 += " in found
 
 
 def test_iterations_that_may_meet_run_in_order():
-    """A kernel without a loop to vectorise: plain loops, and scalars."""
+    """A kernel without a loop to vectorise has scalar loops, in order."""
     body = Nest(loops((r0, 10)), (Store("y", r0, Load("x", (r0,), F32)),))
     found = text_of(emit_vector_nest, kernel([], body, vector=None), body)
     assert "for (i64 r0 = 0; r0 < 10; r0++) {" in found and "step" not in found
 
 
 def test_names_of_a_step_end_with_it():
-    """A local of the step is gone after it; the accumulator's result is there."""
+    """After the step its locals are out of scope, and the accumulator's result is in scope."""
     body = Nest(loops((r0, 40)), (Let("inner", SUM.value), replace(SUM, value=Local("inner", F32))))
     made = kernel([(i0, 2)], body)
     names = KernelNames({"x": "in0", "y": "out0"})

@@ -1,4 +1,4 @@
-"""Launch plans with the names that a reader knows."""
+"""Launch plans with the names of the wrapper's text."""
 
 import pytest
 import torch
@@ -23,14 +23,14 @@ def named(function):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_lines_are_the_plan(name):
-    """The steps of all lines, one after the other, are those of the plan: what is shown is what runs."""
+    """The steps of all lines, in order, are the plan: the text shows what runs."""
     plan = named(PROGRAMS[name])
     assert tuple(step for line in plan.lines for step in steps_of(line)) == plan.plan.steps
     assert plan.plan.steps
 
 
 def test_statements_of_several_steps_are_one_line():
-    """A call of ATen has its views and its allocation in its line."""
+    """The line of an ATen call includes its views and its allocation."""
     plan = named(PROGRAMS["a call of ATen"])
     calls = [line for line in plan.lines if isinstance(line, LibraryCall)]
     assert len(calls) == 1
@@ -38,7 +38,7 @@ def test_statements_of_several_steps_are_one_line():
 
 
 def test_a_buffer_that_takes_over_a_dead_one_has_its_slot():
-    """The slot then has two names, in the order in which it holds the buffers."""
+    """A buffer that reuses the memory of a dead one has its slot: the slot has both names, in order."""
     plan = named(PROGRAMS["memory taken over"])
     (line,) = [line for line in plan.lines if isinstance(line, TakeOver)]
     assert line.slot == line.source
@@ -46,7 +46,7 @@ def test_a_buffer_that_takes_over_a_dead_one_has_its_slot():
 
 
 def test_a_part_of_a_plan_calls_slots_by_their_numbers():
-    """Each slot has a name, and each step is a line of its own."""
+    """In a part of a plan, each slot has its number as name, and each step is one line."""
     plan = named(PROGRAMS["one kernel"]).plan
     part = with_slot_names(plan, frozenset({0}), {})
     assert part.lines == plan.steps

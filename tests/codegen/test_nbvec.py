@@ -1,4 +1,4 @@
-"""The SIMD vocabulary is as exact as it says."""
+"""The accuracy of the SIMD functions."""
 
 import ctypes
 import itertools
@@ -76,7 +76,7 @@ def pointer(tensor):
 
 
 def every_kind_of_float():
-    """Every 4001st float32 there is, dense sweeps where functions bend, and the special values."""
+    """Every 4001st float32, dense sweeps where functions bend, and special values."""
     bits = torch.arange(-(2**31), 2**31, 4001).to(torch.int32).view(torch.float32)
     sweeps = [torch.linspace(-bound, bound, 200_003) for bound in (1.5, 20, 90)] + [torch.linspace(0.5, 2, 200_003)]
     return torch.cat(
@@ -86,7 +86,7 @@ def every_kind_of_float():
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_at_most_two_units_in_the_last_place(name):
-    """A float32 function errs by at most 2 ulp (BOUNDS) of float64's answer; limits and nans are exact, as is the sign of zero."""
+    """The error of a float32 function is at most 2 ulp (BOUNDS); limits, nan and the sign of zero are exact."""
     x = every_kind_of_float()
     ours = torch.empty_like(x)
     getattr(library(), f"{name}_many")(pointer(x), pointer(ours), ctypes.c_int64(x.numel()))
@@ -94,7 +94,7 @@ def test_at_most_two_units_in_the_last_place(name):
     rounded = exact.float()
     size = rounded.abs()
     if name == "lgamma":
-        rounded[x > 4.0371102e36] = torch.inf  # as eager's
+        rounded[x > 4.0371102e36] = torch.inf  # as in eager mode
     unit = (torch.nextafter(size, torch.tensor(float("inf"))) - size).double()
     error = (ours.double() - exact).abs() / unit
     error[(ours == rounded) | (ours.isnan() & rounded.isnan())] = 0
@@ -104,11 +104,11 @@ def test_at_most_two_units_in_the_last_place(name):
 
 
 def of_few_units(name, ours, exact):
-    """Whether numpy arrays agree: nans and infinities, the sign of zero, and all else to some units in the last place."""
+    """True if numpy arrays agree: nan, infinities and signs of zero exactly, other values to some ulp."""
     rounded = exact.astype(ours.dtype)
     same = (ours == rounded) | (np.isnan(ours) & np.isnan(rounded))
     error = np.abs(ours - exact) / np.spacing(np.abs(rounded))
-    # Where long double is no longer than double, the reference itself is half a unit off.
+    # If long double is no longer than double, the reference has an error of half an ulp.
     bound = BOUNDS.get(name, FEW) + (np.finfo(exact.dtype).eps > 1e-18 and ours.dtype == np.float64)
     assert np.all(same | (error <= bound)), (name, ours[~same & ~(error <= bound)][:3])
     zero = rounded == 0
@@ -121,7 +121,7 @@ SPECIAL = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e30, 1e-40, np.i
 @pytest.mark.parametrize("name", DOUBLE)
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_functions_of_float64_err_by_few_units(name):
-    """Over random patterns of bits and dense sweeps, against numpy's functions of longer floats."""
+    """Float64 functions have an error of a few ulp, for random bit patterns and dense sweeps, compared with numpy."""
     random = np.random.default_rng(0)
     sweeps = [np.linspace(-bound, bound, 16384) for bound in (1, 1.5, 5, 90, 710, 9999)]
     x = np.concatenate([random.integers(-(2**63), 2**63, 65536).view(np.float64), *sweeps, SPECIAL])
@@ -129,7 +129,7 @@ def test_functions_of_float64_err_by_few_units(name):
 
 
 def of_float64(name, x):
-    """What a function of the header makes of an array."""
+    """The values of a header function over an array."""
     ours, function = np.empty_like(x), getattr(library(), f"{name}_double")
     function(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(ours.ctypes.data), ctypes.c_int64(len(x)))
     return ours
@@ -137,7 +137,7 @@ def of_float64(name, x):
 
 @pytest.mark.parametrize("name", LONG)
 def test_error_and_gamma_functions_of_float64_err_by_few_units(name):
-    """Against forty digits, down to the smallest normal number; the rest is as in eager."""
+    """erf and gamma functions have an error of a few ulp of 40 digits, down to the smallest normal number."""
     bounds = (
         [(-1.2, 1.2), (-7, 4), (-38, 27)]
         if name != "lgamma"
@@ -155,7 +155,7 @@ def test_error_and_gamma_functions_of_float64_err_by_few_units(name):
 
 @pytest.mark.parametrize("name", ["erf", "erfc", "erfinv", "lgamma"])
 def test_limits_of_float64_functions_are_those_of_eager(name):
-    """Random bits and special values: nan, infinities, the signs of zeros, and values to rounding."""
+    """Special values of float64 functions, nan, infinities and the signs of zeros, are exact for random bits."""
     random = np.random.default_rng(0)
     beyond = np.array([27.3, -7.5, 7.5, -8.0, 2.5e305, 2.6e305, 1e-310, -1e-310])
     x = np.concatenate([random.integers(-(2**63), 2**63, 16384).view(np.float64), SPECIAL, beyond])
@@ -165,7 +165,7 @@ def test_limits_of_float64_functions_are_those_of_eager(name):
 
 
 def test_the_inverse_of_erf_is_its_inverse():
-    """float64, from the smallest to the last number below 1, against its erf or erfc in forty digits."""
+    """erfinv in float64 is compared with the inverse of erf or erfc in forty digits."""
     ends = 1 - 2.0 ** -np.arange(2, 54)
     y = np.concatenate([np.linspace(-1, 1, 1002)[1:-1], 10.0 ** -np.arange(1, 300), ends, -ends])
     y = np.ascontiguousarray(y[: len(y) // 8 * 8])
@@ -181,7 +181,7 @@ def test_the_inverse_of_erf_is_its_inverse():
 @pytest.mark.parametrize("kind", ["f32_LANES32", "f32_1", "f64_LANES64"])
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_functions_of_two_numbers_err_by_few_units(name, kind):
-    """All pairs of special values, and random ones of every size; what a division leaves is exact."""
+    """Functions of two numbers have an error of a few ulp for all special pairs; fmod is exact."""
     x, y, ours = of_pairs(name, kind)
     wide = x.dtype if name == "fmod" else np.longdouble
     of_few_units(name, ours, getattr(np, NUMPY.get(name, name))(x.astype(wide), y.astype(wide)))
@@ -191,7 +191,7 @@ def test_functions_of_two_numbers_err_by_few_units(name, kind):
 @pytest.mark.parametrize("kind", ["f32_LANES32", "f32_1", "f64_LANES64"])
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_whole_quotients_and_neighbours_are_those_of_eager(name, kind):
-    """Rounding of ``a / b`` may bring it up to the next integer; that, zeros' signs and infinities are as in eager."""
+    """Quotients near an integer are rounded as in eager mode; zeros' signs and infinities are exact."""
     x, y, ours = (torch.from_numpy(each) for each in of_pairs(name, kind))
     eager = WHOLE[name](x, y)
     torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
@@ -200,7 +200,7 @@ def test_whole_quotients_and_neighbours_are_those_of_eager(name, kind):
 
 
 def of_pairs(name, kind):
-    """Pairs of numbers, and what a function makes of them: random bits, random numbers, quotients near integers."""
+    """Pairs of random bits, random numbers and quotients near integers, and a function's values."""
     random, dtype = np.random.default_rng(0), np.float32 if kind.startswith("f32") else np.float64
     integer = np.int32 if dtype == np.float32 else np.int64
     limits = np.iinfo(integer)
@@ -215,7 +215,7 @@ def of_pairs(name, kind):
 
 
 def test_sixteen_bit_floats_round_as_torch_rounds():
-    """float32 to bfloat16 and float16 is half to even; back is exact for every pattern (subnormals, inf, nan)."""
+    """float32 to bfloat16 and float16 is rounded half to even; the cast back is exact for each bit pattern."""
     every = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16).float()
     x = torch.cat([every, torch.nextafter(every, torch.tensor(9e9)), every_kind_of_float()])
     x = x[: x.numel() // 16 * 16].contiguous()
@@ -230,7 +230,7 @@ def test_sixteen_bit_floats_round_as_torch_rounds():
 
 
 def test_a_rough_gelu_is_exact_to_bfloat16():
-    """Of every bfloat16 number, but for one in a thousand that lies between two, and subnormal ones."""
+    """The approximate gelu is exact for bfloat16, except for one number in a thousand, and subnormal ones."""
     x = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.bfloat16)
     ours = torch.empty_like(x)
     library().rough(pointer(x), pointer(ours), ctypes.c_int64(x.numel()))
@@ -241,7 +241,7 @@ def test_a_rough_gelu_is_exact_to_bfloat16():
 
 
 def test_nothing_is_included():
-    """The header needs no other header: that is what makes a kernel compile in a twentieth of a second."""
+    """The header includes no other header, so that a kernel compiles in a twentieth of a second."""
     assert "#include" not in Path(HEADER and cpp.__file__).parents[1].joinpath("codegen/nbvec.h").read_text().replace(
         "<immintrin.h>", ""
     )

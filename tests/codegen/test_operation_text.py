@@ -21,5 +21,5 @@ i0, i1, g0 = loop_variable(0), loop_variable(1), gather_variable(3)
     [(1.0, "load"), (2.0, " * "), (0.5, "sqrt("), (-1.0, "reciprocal("), (2.5, "pow("), (0.0, "pow(")],
 )
 def test_powers_that_eager_mode_multiplies(exponent, text):
-    """1, 2, 3, a half and minus one; every other exponent is a power, also of whole numbers."""
+    """Powers with the exponents 1, 2, 3, 1/2 and -1 are products or a root; others call pow, for integers, too."""
     assert text in emit_value(scope(), apply("pow", x(i1), constant(exponent, F32))).text

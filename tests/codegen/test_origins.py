@@ -1,4 +1,4 @@
-"""Every line of generated code knows the fx nodes that it is there for, in C++ and in Triton."""
+"""Each line of generated code has the fx nodes that it computes as origins, in C++ and in Triton."""
 
 import functools
 
@@ -38,7 +38,7 @@ def planned(name):
 
 
 def lines(schedule, language):
-    """The text of each line that is not empty, with what is known of it."""
+    """The text of each line that is not empty, with its role and nodes."""
     for kernel in language.emit(schedule).kernels:
         text = kernel.source.split("\n")
         assert [each.line for each in kernel.lines] == [at for at, line in enumerate(text, 1) if line.strip()]
@@ -48,7 +48,7 @@ def lines(schedule, language):
 
 @each_language
 def test_lines_have_origins(language):
-    """At least 95 lines of 100 do, the rest is tagged as glue; what loads, computes or stores does it for a node."""
+    """At least 95 % of the lines have origins, the rest is glue; each load, computation or store has a node."""
     known, total = 0, 0
     for name in PROGRAMS:
         for text, line in lines(planned(name), language):
@@ -61,15 +61,15 @@ def test_lines_have_origins(language):
 
 
 def origins(name, language, *words):
-    """For each word the nodes of the lines that contain it and compute."""
+    """The nodes of the lines that compute and contain a word."""
     every = [(text, set(line.nodes)) for text, line in lines(planned(name), language) if line.role == "computes"]
     return [[nodes for text, nodes in every if word in text] for word in words]
 
 
 def test_work_is_told_apart_inside_one_kernel():
-    """Of a fused kernel each line names the operators whose work stands in it, and no other."""
+    """In a fused kernel, each line has only the operators that it computes."""
     gelu, rsqrt = origins("normalised", cpp, "gelu(", "rsqrt(")
-    assert gelu == [{"gelu", "native_layer_norm"}]  # the sum that it takes stands in the same line
+    assert gelu == [{"gelu", "native_layer_norm"}]  # the sum that it reads is in the same line
     assert all("gelu" not in nodes for nodes in rsqrt)
     (gathered,) = origins("taken", cpp, "checked")
     assert gathered == [{"embedding"}]
@@ -77,14 +77,14 @@ def test_work_is_told_apart_inside_one_kernel():
 
 
 def test_work_that_several_nodes_use_is_theirs_together():
-    """One element is loaded once for two operators: the line is there for both."""
+    """A load that two operators share has both as origins."""
     plan = programs(lambda x: x.sin() + x.cos(), R(8, 16))[1]
     (load,) = [set(line.nodes) for text, line in lines(plan, cpp) if "load<" in text]
     assert load == {"sin", "cos"}
 
 
 def test_a_loop_surrounds_what_is_inside_it():
-    """A loop is there for the work inside it, and so is the line that closes it."""
+    """A loop has the origins of its body, and so does its closing line."""
     found = [(text, set(line.nodes)) for text, line in lines(planned("normalised"), cpp) if line.role == "surrounds"]
     steps = [nodes for text, nodes in found if text.startswith("const auto step")]
     assert len(steps) == 3

@@ -28,14 +28,14 @@ LAYOUTS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_and_type(layout, dtype):
-    """Whole tiles and tails, rows that are strided along any outer loop, and elements of 16 to 64 bits."""
+    """Whole tiles and remainders, rows strided along any outer loop, and elements of 16 to 64 bits work."""
     torch.manual_seed(0)
     size, change = LAYOUTS[layout]
     x = torch.randn(size).to(dtype)
     for norm in NORMS.values():
         result, text = sources(lambda x, norm=norm: norm(change(x)), x)
         assert "pack_panel" in text or "unpack_panel" in text, text
-        atol, rtol = {torch.bfloat16: (4e-3, 0.016)}.get(dtype, (1e-5, 1.3e-6))  # a unit of what is near 0.5
+        atol, rtol = {torch.bfloat16: (4e-3, 0.016)}.get(dtype, (1e-5, 1.3e-6))  # one ulp of a value near 0.5
         torch.testing.assert_close(result, norm(change(x)), atol=atol, rtol=rtol)
 
 
@@ -76,7 +76,7 @@ def test_programs_with_strided_rows(name, dynamic):
 
 
 def test_gradients():
-    """The backward of a softmax over transposed rows has both kinds of rows."""
+    """The backward of a softmax over transposed rows has contiguous and strided rows."""
     x, g = torch.randn(70, 45, requires_grad=True), torch.randn(45, 70)
     torch.softmax(x.t(), -1).backward(g)
     expected, x.grad = x.grad, None
@@ -100,7 +100,7 @@ def test_what_is_changed_in_place_is_read_before():
 
 
 def test_rows_for_two_threads():
-    """Each thread has its own panel."""
+    """Each thread has a separate panel."""
     x = torch.randn(700, 512)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)

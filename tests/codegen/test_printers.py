@@ -1,4 +1,4 @@
-"""Sizes and symbolic numbers as Python text, and divisions as Triton's."""
+"""Sizes and symbolic numbers as Python text, and divisions as Triton text."""
 
 import math
 
@@ -22,7 +22,7 @@ ROUNDINGS = {
 
 @pytest.mark.parametrize("kind", ROUNDINGS, ids=lambda kind: kind.__name__)
 def test_a_rounded_number_as_python(kind):
-    """The text computes what Python's own function does."""
+    """The text of a rounding function computes the value of Python's function."""
     for negated in (False, True):
         text = python_index(kind(-NUMBER if negated else NUMBER) + 1)
         for value in (-2.5, -0.5, 0.0, 0.5, 1.5, 2.0, 2.75, 1e15 + 0.5):
@@ -40,7 +40,7 @@ def test_a_rounded_number_as_python(kind):
     ],
 )
 def test_numbers_that_a_graph_returns(function):
-    """A graph that returns such numbers is generated code, for any of them."""
+    """A graph that returns such numbers is generated code, for each value."""
     compiled = nbcompile.compile(function, dynamic=True)
     for size, number in ((3, 2.5), (5, -3.5), (6, 4.0)):
         expected, found = function(torch.ones(size), number), compiled(torch.ones(size), number)
@@ -85,7 +85,7 @@ NUMBERS = {
 @pytest.mark.parametrize("dynamic", [True, None])
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_that_kernels_loop_over(name, dynamic):
-    """Python's operators on integers give sizes, in generated code, and numbers that kernels use."""
+    """Python's operators on integers are sizes in generated code, and operands of kernels."""
 
     def f(x):
         size = SIZES[name](*x.shape)
@@ -97,7 +97,7 @@ def test_sizes_that_kernels_loop_over(name, dynamic):
 @pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_of_sizes_that_a_graph_returns(name):
-    """Comparisons and functions of ``math`` of sizes are returned by generated code."""
+    """Comparisons and ``math`` functions of sizes are returned by generated code."""
 
     def f(x):
         number = NUMBERS[name](*x.shape)
@@ -107,7 +107,7 @@ def test_numbers_of_sizes_that_a_graph_returns(name):
 
 
 def _equal_to_eager(f, dynamic):
-    nbcompile.reset()  # the functions of all tests have one code object
+    nbcompile.reset()  # the functions of all tests share one code object
     compiled = nbcompile.compile(f, dynamic=dynamic)
     for shape in ((4, 5), (6, 5), (7, 3), (9, 9)):
         x = torch.arange(float(math.prod(shape))).reshape(shape)
@@ -117,7 +117,7 @@ def _equal_to_eager(f, dynamic):
 
 
 class Truncated(int):
-    """A whole number whose division rounds towards zero, as C's and Triton's."""
+    """An integer whose division rounds towards zero, as in C and Triton."""
 
     def __add__(self, other):
         return Truncated(int(self) + int(other))
@@ -139,7 +139,7 @@ class Truncated(int):
 
 @pytest.mark.parametrize("divide", [FloorDiv, Mod])
 def test_a_division_of_what_may_be_negative_rounds_down_in_triton(divide):
-    """Triton's own operators round towards zero; where nothing is negative they are printed as they are."""
+    """Triton's division rounds towards zero, so the text corrects it, unless both operands are non-negative."""
     variable = loop_variable(0)
     expression = divide(variable - 7, sympy.Integer(5))
     text = print_index(expression, TRITON)

@@ -1,4 +1,4 @@
-"""What a profiler is told of each kernel."""
+"""The name of a kernel's range in a profile."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def emitted(*steps):
 
 
 def test_a_range_names_operators_and_lines_of_the_frame():
-    """Overloads of one operator once; lines of the frame's file count from its first, and a library's are left out."""
+    """Overloads of one operator appear once; lines count from the frame's first line; library lines are left out."""
     module = graph(torch.ops.aten.add.Tensor, torch.ops.aten.add.Scalar, len)
     with ranges.of_frame(f.__code__):
         ((name, found),) = profiler_ranges(module, "inference", emitted(("kernel0", ("n0", "n1", "n2", "gone"))))
@@ -46,14 +46,14 @@ def test_a_range_names_operators_and_lines_of_the_frame():
 
 
 def test_outside_of_a_frame_the_innermost_line_is_named():
-    """With its file; a kernel without a node has neither operators nor lines."""
+    """Outside of a frame the innermost line has its file; a kernel without nodes has no operators and lines."""
     found = dict(profiler_ranges(graph(torch.sin), "forward", emitted(("k0", ("n0",)), ("k1", ()))))
     assert found["k0"].lines == (("lib.py", 9),)
     assert (found["k1"].operators, found["k1"].lines) == ("", ())
 
 
 def test_a_long_list_of_operators_is_cut():
-    """The number of the others is told."""
+    """A long list of operators is cut, and ends in the number of the others."""
     targets = [torch.sin, torch.cos, torch.tan, torch.exp, torch.log, torch.abs, torch.neg, torch.sqrt]
     ((_, found),) = profiler_ranges(graph(*targets), "forward", emitted(("k", tuple(f"n{at}" for at in range(8)))))
     assert found.operators.endswith(f", {len(targets) - MOST_OPERATORS} more")

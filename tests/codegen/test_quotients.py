@@ -1,4 +1,4 @@
-"""Quotients and remainders of whole numbers are eager's for every number: they are computed as floats where these are exact."""
+"""Integer quotients and remainders equal eager's for all numbers: they are computed as floats where these are exact."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ DTYPES = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 
 
 def edges(dtype):
-    """All numbers of 8 bits; else powers of two and their neighbours, what lies between, and the ends."""
+    """All 8-bit numbers; of wider types powers of two and their neighbours, values in between, and the limits."""
     limits = torch.iinfo(dtype)
     if limits.bits == 8:
         return torch.arange(limits.min, limits.max + 1).to(dtype)
@@ -28,7 +28,7 @@ def edges(dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_pair(name, dtype):
-    """Also of vectors in which one number is too long for a float, and of the least number by -1."""
+    """All pairs of these numbers equal eager's, also in vectors with a number that a float cannot represent."""
     numbers = edges(dtype)
     x, y = (each.flatten() for each in torch.meshgrid(numbers, numbers[numbers != 0], indexing="ij"))
     least = torch.iinfo(dtype).min
@@ -42,7 +42,7 @@ def test_every_pair(name, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
 def test_quotients_beside_whole_numbers(dtype):
-    """The quotient of the largest dividend that a float divides, one below a multiple, is not rounded up."""
+    """The quotient of a large dividend, one below a multiple, is not rounded up."""
     y = torch.arange(1, 100_001, dtype=dtype)
     most = 2**50 - 1 if dtype == torch.int64 else 2**31 - 1
     x = torch.div(most, y, rounding_mode="floor").to(dtype) * y - 1
@@ -54,7 +54,7 @@ def test_quotients_beside_whole_numbers(dtype):
 
 @pytest.mark.parametrize("divisor", [1, -1, 7, -16, 2**40])
 def test_a_divisor_that_is_known(divisor):
-    """A number in the program divides as a tensor does."""
+    """A constant divisor gives the quotients of a tensor of divisors."""
     x = torch.cat([edges(torch.int64), torch.arange(-40, 40)])
     function = lambda x: (x // divisor, x % divisor, torch.fmod(x, divisor))  # noqa: E731
     x = x[x != -(2**63)]
@@ -66,7 +66,7 @@ def test_a_divisor_that_is_known(divisor):
 @pytest.mark.parametrize("size", [(3,), (1000,), (40, 50)], ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_divisor_that_is_zero(name, size):
-    """It is eager's error, wherever it stands; what is no divisor, as a lane past the end, may be 0."""
+    """A zero divisor is eager's error at any index; masked lanes may have a zero divisor."""
     function = nbcompile.compile(FUNCTIONS[name])
     x, y = torch.arange(torch.Size(size).numel()).reshape(size), torch.full(size, 7)
     assert torch.equal(function(x, y)[0], x // 7)
@@ -80,7 +80,7 @@ def test_a_divisor_that_is_zero(name, size):
 
 
 def test_divisors_that_all_lanes_share_and_columns():
-    """One number for a row, one for all, and down columns."""
+    """A divisor may be uniform in a row, in the whole tensor, and in column sums."""
 
     def function(x, rows, one):
         return x // rows[:, None] + x % one, (x // one).sum(0), (x // rows[:, None]).sum(1)

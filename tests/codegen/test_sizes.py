@@ -18,7 +18,7 @@ def sizes():
 
 
 def run(found, number, **values):
-    """What the launcher computes."""
+    """The numbers that the launcher computes."""
     if not isinstance(number, RuntimeSize):
         return number
     results = []
@@ -33,20 +33,20 @@ def run(found, number, **values):
     2 * s + 1, s * t - 3, s**3, (s + t) ** 2, sympy.Max(s, t), sympy.Min(s, 4) + t, sympy.Integer(7),
 ])  # fmt: skip
 def test_formulas_mean_what_sympy_says(expression):
-    """Sums of several terms and powers are taken apart: an operation has two operands."""
+    """Sums and powers with several operands are split into operations with two operands."""
     found = sizes()
     assert run(found, found.number(expression), s=5, t=3) == expression.subs({s: 5, t: 3})
 
 
 @pytest.mark.parametrize("text", ["s", "2*s + 1", "-(s - 2*t) // 2", "(s + 7) // 8 * 8", "min(s, t) % 2", "8 - 2"])
 def test_texts_mean_what_python_says(text):
-    """Grids of Triton kernels are texts."""
+    """The grids of Triton kernels are texts, with Python's meaning."""
     found = sizes()
     assert run(found, found.text(text), s=5, t=3) == eval(text, {"s": 5, "t": 3})
 
 
 def test_common_subexpressions_are_computed_once():
-    """``s*t`` of a size and of a stride is one operation."""
+    """``s*t`` is computed once for a size and a stride."""
     found = sizes()
     found.number(s * t)
     before = len(found.values)
@@ -57,7 +57,7 @@ def test_common_subexpressions_are_computed_once():
     ("expression", "text"), [(s / 2, "(s / 2)"), (sympy.sqrt(s), None), (s**-1, None)], ids=["half", "root", "inverse"]
 )
 def test_what_is_no_arithmetic_of_integers_needs_python(expression, text):
-    """It is written as Python, and the graph keeps the wrapper, with the first such number as the reason."""
+    """A function that is no integer arithmetic needs Python: the graph has no plan, with the number as the reason."""
     found = sizes()
     written = found.number(expression)
     assert isinstance(written, PythonExpression)

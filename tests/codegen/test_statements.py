@@ -1,4 +1,4 @@
-"""Statements of a kernel as C++: what they make known, and what they make stale."""
+"""Statements of a kernel as C++, and the cached values that they invalidate."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def last(made: KernelEmitter) -> str:
     ],
 )
 def test_a_store_is_contiguous_or_by_lane(offset, text):
-    """As the index moves along the lanes."""
+    """A store is contiguous if its index has stride 1 along the lanes, and otherwise lane by lane."""
     made, scope = emitted()
     emit_statement(made, scope, Store("y", offset, X))
     assert last(made) == text
 
 
 def test_a_whole_row_is_stored_without_a_mask():
-    """It is padded; a masked store would keep the loads behind it waiting."""
+    """A scratch row is padded, so it is stored whole: a masked store would delay later loads."""
     made, scope = emitted()
     emit_statement(made, scope, Store("row_y", i0, X))
     assert last(made).startswith("store(row0 + i0, All{}, ")
@@ -64,7 +64,7 @@ def test_a_whole_row_is_stored_without_a_mask():
     ],
 )
 def test_large_results_bypass_the_cache(size, lines, call):
-    """Where the size is known, without a question; a vector may be half of a cache line."""
+    """A large result is stored non-temporally; a symbolic size is compared; a vector may be half a cache line."""
     symbol = sympy.Symbol("n", integer=True, positive=True)
     large = NonTemporalStore(symbol if size is None else sympy.Integer(size), 1, lines)
     made, scope = emitted(non_temporal={"y": large})
@@ -73,7 +73,7 @@ def test_large_results_bypass_the_cache(size, lines, call):
 
 
 def test_what_was_loaded_before_a_store_is_stale():
-    """Of the buffer that is stored to; what was loaded of another one is still known."""
+    """A store invalidates loads of its buffer; loads of other buffers are reused."""
     for buffer, loads in (("x", 2), ("y", 1)):
         made, scope = emitted()
         emit_statement(made, scope, Let("a", SQUARE))
@@ -83,7 +83,7 @@ def test_what_was_loaded_before_a_store_is_stale():
 
 
 def test_an_update_may_change_any_load():
-    """Its address is known at run time alone: nothing that was loaded is reused behind it."""
+    """An update has a dynamic address, so it invalidates all loads."""
     made, scope = emitted(vector=None)
     emit_statement(made, scope, Let("a", SQUARE))
     emit_statement(made, scope, Update("y", IndexOf(i0, I64), Local("a", F32), "sum"))
@@ -92,7 +92,7 @@ def test_an_update_may_change_any_load():
 
 
 def test_an_update_out_of_bounds_writes_nothing():
-    """The check of its index is its condition; a combination reads the same address with the same lanes."""
+    """An update is conditional on its index check; a combining update loads and stores the same address."""
     gather = Gather(g0, Load("x", (i0,), I64), sympy.Integer(5), True)
     made, scope = emitted(vector=None)
     emit_statement(made, scope, Update("y", IndexOf(8 * g0, I64, (gather,)), X, "sum"))
@@ -107,7 +107,7 @@ def test_an_update_out_of_bounds_writes_nothing():
 
 
 def test_a_name_of_the_vector_loop_is_not_moved_before_it():
-    """A value of a scope without lanes may be."""
+    """A local of the vector loop is not hoisted; a local of a scope without lanes may be."""
     for vector, inner in ((i0, {"a"}), (None, set())):
         made, scope = emitted(vector)
         emit_statement(made, scope, Let("a", X))

@@ -14,7 +14,7 @@ DTYPES = (
 
 
 def sources(function, *inputs, **options):
-    """The results of a program, compiled, and the text of its kernels."""
+    """The results of a compiled program, and the text of its kernels."""
     frame_recorder = nbcompile.api.new_recorder("squares")
     with torch.no_grad(), frame_recorder.listening():
         result = nbcompile.compile(function, **options)(*inputs)
@@ -84,7 +84,7 @@ def test_what_is_changed_in_place_is_read_before():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_images_change_their_memory_format(threads):
-    """Conversions to channels last and back, with a value per channel; results that fit in no cache."""
+    """Conversions to channels last and back, with a value per channel, give eager's results above cache sizes."""
 
     def there(x, scale):
         return (x * scale[:, None, None]).permute(0, 2, 3, 1).contiguous()
@@ -107,7 +107,7 @@ def test_images_change_their_memory_format(threads):
 
 
 def test_few_rows_have_no_tiles():
-    """Most of a tile with three rows would be empty."""
+    """A loop over three rows has no tiles, because most of a tile would be empty."""
     _, text = sources(lambda x: x.permute(1, 2, 0).contiguous(), torch.randn(3, 40, 50))
     assert "transposed" not in text
 
@@ -118,7 +118,7 @@ def normalised(x, mean, variance, scale):
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
 def test_the_loop_with_more_values_of_its_own_is_vectorised(dynamic):
-    """A channel's root is computed once per tile, not for each of its rows: the store is transposed instead."""
+    """A root per channel is computed once per tile, not for each row: the store is transposed instead."""
     for batch, places, channels in ((2, 50, 64), (3, 49, 24)):
         given = (torch.randn(batch, places, channels), *(torch.rand(channels) for _ in range(3)))
         result, text = sources(normalised, *given, dynamic=dynamic)
@@ -127,7 +127,7 @@ def test_the_loop_with_more_values_of_its_own_is_vectorised(dynamic):
 
 
 def test_the_loops_are_not_swapped_without_gain():
-    """Values of the lanes are computed once per tile already, so the load stays transposed."""
+    """Values of the lanes are computed once per tile already, so that the load remains transposed."""
     given = torch.randn(3, 40, 50)
     for scale, expected in ((torch.rand(40), "load_tile_transposed"), (torch.rand(50, 1), "store_tile_transposed")):
 

@@ -114,22 +114,22 @@ for function, inputs in [(CASES[0][0], (numbers.to(torch.int8), ids, numbers[:5]
 
 
 def in_a_process(program, tmp_path, **environment):
-    """Triton reads TRITON_INTERPRET when it is imported: a process of its own."""
+    """The program in another process, because Triton reads TRITON_INTERPRET when it is imported."""
     return python(program, **{"NBCOMPILE_CACHE_DIR": tmp_path, **environment})
 
 
 def test_numbers_in_the_interpreter(tmp_path):
-    """Pointwise operations and every kind of reduction, short and long rows, give eager's numbers."""
+    """Pointwise operations and each kind of reduction, over short and long rows, give eager's values."""
     assert "checked" in in_a_process(INTERPRET, tmp_path, TRITON_INTERPRET="1")
 
 
 def test_every_kind_of_kernel_compiles_to_a_cubin(tmp_path):
-    """All functions, and each form of reduction, become sm_90 machine code without a GPU."""
+    """All functions, and each form of reduction, compile to sm_90 machine code without a GPU."""
     assert in_a_process(CUBIN, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "triton")).count("cubin") == 8
 
 
 def test_scatters_in_the_interpreter_and_as_cubins(tmp_path):
-    """Elements changed in turns: added to, stored, the largest, any; what the hardware has no turns for is refused."""
+    """Scatters use atomics: sum, store, maximum, any; an update without an atomic instruction is refused."""
     told = in_a_process(SCATTERS, tmp_path, TRITON_INTERPRET="1")
     assert told.count("checked") == 5
     assert "refused: an atomic sum of int8" in told

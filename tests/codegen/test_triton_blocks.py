@@ -1,4 +1,4 @@
-"""Blocks of Triton kernels: loop variables out of a flat index."""
+"""Blocks of Triton kernels: loop variables computed from a flat index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.ir.kernel import Loop
 
 
 def test_a_flat_index_is_split():
-    """The last loop is the fastest; the first one needs no remainder."""
+    """The last loop varies fastest, and the first loop needs no remainder."""
     writer = SourceWriter()
     split(writer, "element", [Loop(loop_variable(at), index(size)) for at, size in enumerate((4, 5, 6))])
     assert writer.text().split("\n")[:3] == [

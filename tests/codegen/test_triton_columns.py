@@ -1,4 +1,4 @@
-"""Reductions and scans over columns in Triton: tiles of several steps, for several columns at once."""
+"""Column reductions and scans in Triton: tiles of several steps and several columns."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(70, 33), (3, 40)], ids=str)
 def test_columns(kind, shape):
-    """Each kind, where neither the steps nor the columns fill their last tile, gives eager's numbers."""
+    """Each kind gives eager's values if neither the steps nor the columns fill their last tile."""
     torch.manual_seed(0)
     check(KINDS[kind], torch.randn(shape), cpp=False)
 
 
 def test_steps_are_loaded_together():
-    """One round of the loop has 32 steps of 32 columns; a short reduction has all its steps, and more columns."""
+    """One iteration loads 32 steps of 32 columns; a short reduction loads all its steps, and more columns."""
     _, planned = programs(KINDS["running sum"], torch.randn(70, 33))
     assert "tl.full([32, 32], 0" in generator.emit(planned).kernels[0].source
     _, planned = programs(KINDS["sum"], torch.randn(3, 40))
@@ -38,7 +38,7 @@ def test_steps_are_loaded_together():
 
 
 def test_columns_of_dynamic_length():
-    """The number of steps and of columns is known at a call only."""
+    """The numbers of steps and of columns may be symbolic."""
     x = torch.randn(45, 21)
     planned = schedule(lower(traced(KINDS["sum"], x, dynamic=True), (x,)))
     assert torch.allclose(targets.run_triton(planned, (x,))[0], x.sum(0), atol=1e-5)
@@ -48,7 +48,7 @@ def test_columns_of_dynamic_length():
     lambda x: x.sum(0), lambda x: x.t().softmax(-1), lambda x: x.cumsum(0)
 ], ids=["columns", "transposed rows", "scan"])  # fmt: skip
 def test_steps_have_64_bits_where_their_offsets_need_them(function):
-    """65536 steps times a stride of 65536 are more than 2**31: the step is widened before it is multiplied."""
+    """65536 steps with a stride of 65536 exceed 2**31: the step is widened to int64 before the product."""
     planned = schedule(
         lower(traced(function, torch.empty(2**16, 2**16, device="meta")), (), True, False, torch.device("cuda", 0))
     )

@@ -1,4 +1,4 @@
-"""Text and grid of the kernel of a linear layer and its cross entropy."""
+"""Text and grid of the kernel for a linear layer with cross entropy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.codegen.triton_cross_entropy import LinearCrossEntropy, emit
 
 
 def test_programs_share_the_classes():
-    """Two tiles of rows, three parts of five blocks of classes; a bias that is missing is no argument."""
+    """The grid has two tiles of rows and three parts of five blocks of classes; a missing bias is no argument."""
     loss = LinearCrossEntropy(100, 300, 48, (48, 1), (48, 1), (), (1,), -100, torch.float16, 3, 100)
     assert loss.programs == 2 * 3
     assert loss.parameters == ("x", "weight", "target", "largests", "totals", "picks", "sums")

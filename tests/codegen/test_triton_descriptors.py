@@ -1,4 +1,4 @@
-"""Factors of matrix products as tensors that the copy engine loads: sizes, strides, and the text in the interpreter."""
+"""Tensor descriptors for the factors of matrix products: sizes, strides, and the text in the interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import targets
 
 
 def described(function, *inputs):
-    """Sizes and strides of both factors of the only product; None if they have none."""
+    """Sizes and strides of both factors of the only product, or None."""
     planned = schedule(lowered(function, *inputs))
     (kernel,) = (step for step in planned.steps if isinstance(step, Kernel))
     parts = product_of(kernel)
@@ -30,7 +30,7 @@ def half(*size: int) -> torch.Tensor:
 
 
 def test_a_factor_is_a_tensor_whose_last_dimension_is_adjacent():
-    """Rows and columns as they lie in memory; a batch is the first dimension; loops over rows in three dimensions are
+    """The last dimension of a factor is contiguous, a batch is the first dimension; loops over rows are merged into
     one."""
     assert described(torch.mm, half(70, 96), half(96, 72)) == [((70, 96), (96, 1), False), ((96, 72), (72, 1), False)]
     assert described(torch.nn.functional.linear, half(3, 5, 40), half(72, 40)) == [
@@ -49,14 +49,14 @@ def test_a_factor_is_a_tensor_whose_last_dimension_is_adjacent():
     (torch.mm, (half(1, 40).expand(7, 40), half(40, 16))),
 ], ids=["odd rows", "every second column", "an odd start", "computed", "expanded"])  # fmt: skip
 def test_what_the_copy_engine_does_not_take(function, inputs):
-    """Strides and starts that are no multiples of 16 bytes, elements that are not adjacent, what is computed."""
+    """Descriptors need strides and offsets of 16 bytes, contiguous elements, and factors that are not computed."""
     assert described(function, *inputs) is None
 
 
 @pytest.mark.skipif(not targets.HAS_TRITON, reason="Triton is an extra (nbcompile[cuda])")
 @pytest.mark.parametrize("programs", [0, 3])
 def test_triton_s_interpreter_computes_the_same(programs):
-    """Eager's numbers, in float32: the interpreter multiplies the bits of bfloat16."""
+    """Triton's interpreter gives eager's values, in float32, because it cannot multiply bfloat16."""
     inputs = [half(3, 41, 40), half(3, 40, 48)]
 
     def function(x, w):

@@ -1,4 +1,4 @@
-"""What follows a product in its kernel: the chain of operators, their operands, and where they are rounded."""
+"""The epilogue of a product in its kernel: operators, operands, and rounding."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def half(*size: int) -> torch.Tensor:
 
 
 def test_a_chain_ends_where_a_result_is_used_twice():
-    """Or where an operator has no text, a reduction for one."""
+    """The epilogue ends at a result with two users, and at an operator without a text, such as a reduction."""
     x, w = half(8, 4), half(4, 6)
     names = {
         lambda x, w: aten.silu(x @ w) * 2: ["silu.default", "mul.Tensor"],
@@ -38,7 +38,7 @@ def test_a_chain_ends_where_a_result_is_used_twice():
 
 
 def test_operands_are_read_where_the_tile_is():
-    """A row of a bias, a column, a number; each result in 16 bits is rounded."""
+    """An operand may be a row, a column or a number; each 16-bit result is rounded."""
     x, w, bias, column, scalar = half(8, 4), half(4, 6), half(6), half(8, 1), torch.randn(())
     found, product = chain(lambda x, w, b, c, n: (x @ w + b) * c - n, x, w, bias, column, scalar)
     lines = list(triton_epilogue.lines(found, product))
@@ -50,13 +50,13 @@ def test_operands_are_read_where_the_tile_is():
 
 
 def test_an_operand_of_another_shape_ends_the_chain():
-    """The kernel's tile is that of the product."""
+    """An operand that broadcasts the product ends the epilogue."""
     found, _ = chain(lambda x, w, y: (x @ w) + y, half(1, 4), half(4, 6), half(3, 6))
     assert found.nodes == ()
 
 
 def test_an_operand_of_another_device_ends_the_chain():
-    """Eager mode reads a number of the CPU; a kernel on the GPU cannot."""
+    """A number on the CPU ends the epilogue, because a GPU kernel cannot read it."""
     with FakeTensorMode():
         x, w = torch.empty(8, 4, device="cuda"), torch.empty(4, 6, device="cuda")
         graph = make_fx(lambda x, w, n: (x @ w).relu() * n)(x, w, torch.empty(())).graph
@@ -65,7 +65,7 @@ def test_an_operand_of_another_device_ends_the_chain():
 
 
 def test_a_number_of_more_bits_is_rounded_first():
-    """A tensor without dimensions does not widen the result's type: eager mode reads it as a number in 16 bits."""
+    """A scalar tensor of a wider dtype is rounded to 16 bits first, as in eager mode."""
     scalar, row = torch.randn(()), torch.randn(6)
     for operand, is_rounded in ((scalar, True), (row, False)):
         found, product = chain(lambda x, w, n: (x @ w) * n, half(8, 4), half(4, 6), operand)
@@ -74,7 +74,7 @@ def test_a_number_of_more_bits_is_rounded_first():
 
 
 def test_positions_are_wide_where_offsets_may_be():
-    """2**31 elements are more than numbers of 32 bits count; an argument has 64 bits in any case."""
+    """An offset above 2**31 is computed in 64 bits."""
     with FakeTensorMode():
         tall = torch.empty(4096, 2**19, dtype=torch.bfloat16)
         found, product = chain(lambda x, w, z: (x @ w) * z, torch.empty(2**19, 1), torch.empty(1, 4096), tall.t())

@@ -1,4 +1,4 @@
-"""Eviction hints of loads: what is loaded again stays in a GPU's caches, what is not does not."""
+"""Eviction hints of loads: a GPU's cache keeps values that are loaded again."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def hints(function, *inputs, device=torch.device("cuda", 0), **how):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_loaded_again_is_kept(name):
-    """By another program, another row, or for what lies beside it."""
+    """A load has the hint evict_last if another program or another row loads the same value, or an adjacent one."""
     function, sizes, expected = PROGRAMS[name]
     assert hints(function, *map(torch.randn, sizes)) == expected
 
 
 def test_the_last_of_several_loops_keeps_nothing():
-    """The loops before it leave the row to it."""
+    """The last of several loops over a row has evict_first, the loops before it evict_last."""
     softmax = lambda x: x.softmax(-1)  # noqa: E731
     assert hints(softmax, torch.randn(4, 3000), dynamic=True) == [LAST, FIRST]
 
 
 def test_a_kernel_for_the_cpu_has_none():
-    """It is shown, and never launched."""
+    """A kernel for the CPU has no hints."""
     assert hints(lambda x, b: (x + b).sum(-1), torch.randn(16, 1000), torch.randn(1000), device=None) == [NONE, NONE]
 
 
 def test_the_simulator_runs_loads_with_hints():
-    """They change no result; the instructions of PTX name the policy."""
+    """The simulator ignores hints; the PTX instructions contain them."""
     x, b = torch.randn(5, 300), torch.randn(300)
     found = nbcompile.explain(lambda x, b: (x + b).sum(-1), options={"target": "sm_90"})(x, b)
     torch.testing.assert_close(found.result, (x + b).sum(-1), rtol=1e-4, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Parts of the kernels of flex attention, and the forward kernels' text."""
+"""Parts of the kernels of flex attention, and the text of the forward kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.codegen.triton_flex_tiles import BlockList, BlockMask, Flex, Flex
 
 
 def flex(dtype=torch.float16, **sizes):
-    """An attention of one block, or of other sizes."""
+    """A flex attention with one list of blocks, and default sizes."""
     given = {
         "batch": 2, "heads": 4, "rows": 64, "keys": 300, "width": 24, "value_width": 40, "batch_of_keys": 2,
         "heads_of_keys": 2, **sizes,
@@ -27,20 +27,20 @@ def flex(dtype=torch.float16, **sizes):
 
 
 def test_widths_are_powers_of_two():
-    """Sixteen at least, as matrix units take no fewer."""
+    """Widths are padded to powers of two, and to at least 16, the minimum of matrix units."""
     assert flex().sizes.padded == (32, 64)
     assert flex(width=3).sizes.padded == (16, 64)
     assert [power_of_two(number) for number in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
 
 
 def test_few_rows_have_a_flat_tile():
-    """As in decoding."""
+    """Up to 16 rows, as in decoding, have a tile of 16 rows."""
     assert (tile_of(flex(), 16).rows, tile_of(flex(), 17).rows) == (16, 64)
     assert tile_of(flex(torch.float32), 64).columns == 32
 
 
 def test_programs_share_the_keys_of_few_rows():
-    """One tile has the rows of both heads that share a head of the keys; each split has a part of the listed tiles."""
+    """One tile has the rows of both heads that share keys; each split has a part of the listed tiles."""
     attention = flex(rows=5)
     assert triton_flex.grid(attention, 0) == 2 * 4
     assert triton_flex.grid(attention, 3) == 3 * 2 * 2
@@ -53,7 +53,7 @@ def test_programs_share_the_keys_of_few_rows():
 
 
 def test_a_mask_is_asked_in_listed_blocks():
-    """The first list asks it, that of full blocks does not."""
+    """The mask is evaluated in listed blocks, and not in full blocks."""
     text = triton_flex.emit(flex(), "kernel")
     assert text.count("allowed = ") == 1
     compile(text, "kernel", "exec")

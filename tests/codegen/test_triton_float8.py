@@ -1,4 +1,4 @@
-"""Casts from and to floating types of 8 bits: eager mode's bits, in the interpreter and in the simulator of each chip."""
+"""Casts from and to float8: eager's bits, in the interpreter and in the simulator of each chip."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def every_value(dtype):
 
 
 def numbers_to_round(dtype):
-    """Every value of 16 bits; of float32 what lies at, between, and one digit beside the 8-bit numbers; random bits."""
+    """All 16-bit values; float32 values at, between, and next to the float8 values; random bits."""
     if dtype in (torch.float16, torch.bfloat16):
         return torch.arange(-(2**15), 2**15).to(torch.int16).view(dtype)
     finite = torch.cat([every_value(narrow).float() for narrow in FLOAT8])
@@ -47,7 +47,7 @@ def numbers_to_round(dtype):
 
 
 def run(way, function, x):
-    """The function's results; no operator is a call of ATen."""
+    """The function's results; no operator may run through ATen."""
     planned = planned_for_a_gpu(function, x)
     assert externs(planned.program) == []
     if way == "evaluator":
@@ -73,7 +73,7 @@ CASTS = [
 
 @pytest.mark.parametrize(("source", "way"), CASTS)
 def test_casts_to_8_bits_round_as_eager_mode_does(source, way):
-    """Half to even, subnormals, zeros and NaN with their sign, and what is too large."""
+    """A cast to float8 is rounded half to even; subnormals, zeros, NaN and overflow equal eager's."""
     x = numbers_to_round(source)
     for found, expected in zip(run(way, narrowed, x), narrowed(x), strict=True):
         different = bits(found) != bits(expected)
@@ -82,7 +82,7 @@ def test_casts_to_8_bits_round_as_eager_mode_does(source, way):
 
 @pytest.mark.parametrize("way", ["interpreter", "sm_90"])
 def test_whole_numbers_are_rounded_as_eager_mode_does(way):
-    """By way of float32."""
+    """Integers are rounded by way of float32, as in eager mode."""
 
     def cast(x):
         return [x.to(source).to(narrow) for source in (torch.int32, torch.uint8, torch.bool) for narrow in FLOAT8]
@@ -95,7 +95,7 @@ def test_whole_numbers_are_rounded_as_eager_mode_does(way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_each_of_256_values_is_eager_modes(dtype, way):
-    """As a number of another type; the sign of zero counts."""
+    """Each of the 256 values is cast to another dtype as in eager mode, with the sign of zero."""
 
     def cast(x):
         return [x.to(target) for target in OTHERS]
@@ -103,7 +103,7 @@ def test_each_of_256_values_is_eager_modes(dtype, way):
     x = every_value(dtype)
     for found, expected in zip(run(way, cast, x), cast(x), strict=True):
         if not expected.dtype.is_floating_point and expected.dtype != torch.bool:
-            finite = x.float().isfinite()  # what becomes of infinity and NaN is not defined
+            finite = x.float().isfinite()  # the result for infinity and NaN is undefined
             found, expected = found[finite], expected[finite]  # noqa: PLW2901
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
         assert torch.equal(*(torch.signbit(each[~each.isnan()]) for each in (found, expected)))
@@ -112,7 +112,7 @@ def test_each_of_256_values_is_eager_modes(dtype, way):
 @pytest.mark.parametrize("way", TWO_TEXTS)
 @pytest.mark.parametrize("dtype", FLOAT8)
 def test_from_one_type_of_8_bits_to_the_other(dtype, way):
-    """Each value."""
+    """Each value is cast from one float8 dtype to the other as in eager mode."""
     (other,) = (narrow for narrow in FLOAT8 if narrow != dtype)
     x = every_value(dtype)
     assert torch.equal(bits(run(way, lambda x: [x.to(other)], x)[0]), bits(x.to(other)))
@@ -120,7 +120,7 @@ def test_from_one_type_of_8_bits_to_the_other(dtype, way):
 
 @pytest.mark.parametrize("way", TWO_TEXTS)
 def test_a_version_of_torch_whose_overflow_is_nan(way, monkeypatch):
-    """What is too large for float8_e4m3fn becomes NaN with its sign where eager mode's does."""
+    """A value above the range of float8_e4m3fn becomes NaN with its sign if eager mode's does."""
     monkeypatch.setattr(triton_float8, "e4m3fn_saturates", lambda: False)
     x = numbers_to_round(torch.float32)
     expected = bits(x.to(torch.float8_e4m3fn))
@@ -140,7 +140,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_with_casts(name):
-    """Are eager mode's, with all of it in kernels."""
+    """Programs with casts are kernels throughout, and give eager's results."""
     x = torch.randn(40, 60, generator=torch.Generator().manual_seed(0))
     function = PROGRAMS[name]
     found = nbcompile.explain(function, options={"target": "sm_90"})(x)
@@ -151,7 +151,7 @@ def test_programs_with_casts(name):
 
 
 def test_an_argument_of_8_bits_is_written_to():
-    """``copy_`` rounds into the argument's memory."""
+    """``copy_`` rounds into a float8 argument."""
     x, y = torch.randn(70), torch.zeros(70, dtype=torch.float8_e5m2)
     nbcompile.compile(lambda y, x: y.copy_(x * 2), options={"target": "sm_90"})(y, x)
     assert torch.equal(bits(y), bits((x * 2).to(torch.float8_e5m2)))
@@ -164,7 +164,7 @@ def reasons(function, x):
 
 @pytest.mark.parametrize("dtype", FNUZ)
 def test_types_without_negative_zero_are_casts_of_aten(dtype):
-    """The reason is that no GPU of NVIDIA's has the type."""
+    """A cast of a dtype without negative zero runs through ATen, because no NVIDIA GPU has the dtype."""
     (reason,) = reasons(lambda x: x.to(dtype), torch.randn(5))
     assert reason == f"a cast from torch.float32 to {dtype}, a type that no GPU of NVIDIA's has"
     x = torch.randn(300) * 300
@@ -173,7 +173,7 @@ def test_types_without_negative_zero_are_casts_of_aten(dtype):
 
 
 def test_what_moves_elements_of_8_bits_under_a_mask_is_a_call_of_aten():
-    """A padded tensor is: kernels would widen each element and round it again."""
+    """Padding of float8 runs through ATen: a kernel would widen each element and round it again."""
     x = torch.randn(5).to(torch.float8_e4m3fn)
     (reason,) = reasons(lambda x: torch.cat([x, x]), x)
     assert reason == "torch.float8_e4m3fn is not computed with"

@@ -16,7 +16,7 @@ TARGET = {"target": "sm_90"}
 
 @pytest.fixture
 def inexact(monkeypatch):
-    """Approximate quotients and reciprocals are a unit in the last place nearer to zero, as PTX allows."""
+    """Approximate quotients and reciprocals are one ulp nearer to zero, as PTX allows."""
 
     def nearer(opcode):
         exact = arithmetic.RESULTS[opcode]
@@ -33,7 +33,7 @@ def inexact(monkeypatch):
 
 
 def multiples(dtype=torch.float32):
-    """Numbers, and divisors that most of them are whole multiples of: 0.3 of 0.1, as well as 6 of 3."""
+    """Numbers, and divisors that mostly divide them: 0.1 for 0.3, and 3 for 6."""
     random = torch.Generator().manual_seed(0)
     divisors = torch.randn(4096, generator=random).to(dtype)
     divisors[:512] = torch.tensor([0.1, 0.3, 3.0, -7.0], dtype=dtype).repeat(128)
@@ -65,21 +65,21 @@ def same_bits(function, *inputs):
 
 @pytest.mark.parametrize("name", ROUNDED)
 def test_quotients_of_multiples(inexact, name):
-    """With 6 / 3 off by a unit in the last place, the truncated quotient would be 1."""
+    """With 6 / 3 off by one ulp, the truncated quotient would be 1."""
     same_bits(ROUNDED[name], *multiples())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["trunc", "floor", "floor_divide", "remainder", "fmod"])
 def test_quotients_of_narrow_numbers(inexact, name, dtype):
-    """They are rounded to the narrow type on the way, as in eager mode."""
+    """Quotients of a narrow dtype are rounded to it in between, as in eager mode."""
     same_bits(ROUNDED[name], *multiples(dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", ["integer", "floored"])
 def test_quotients_of_narrow_multiples(inexact, name, dtype):
-    """A product that is a number of the narrow type has the factor as its quotient."""
+    """If a product is exact in the narrow dtype, its quotient is the factor."""
     x, y = multiples(dtype)
     is_exact = x.double() == y.double() * (x.double() / y.double()).round()
     assert is_exact.sum() > 500

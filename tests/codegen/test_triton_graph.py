@@ -1,4 +1,4 @@
-"""Graphs of numbers as Triton expressions."""
+"""Scalar graphs as Triton expressions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PLACE = ("b", "h", "i", "j")
 
 
 def traced(function, *buffers):
-    """A graph of a score, a place, and buffers."""
+    """A graph of a score, an index, and buffers."""
     numbers = [torch.ones(()), *(torch.ones((), dtype=torch.int32) for _ in PLACE)]
     return make_fx(function)(*numbers, *buffers)
 
 
 def test_lines_and_a_result():
-    """Each operator is a line; the result is a name."""
+    """Each operator is one line, and the result is a name."""
     graph = traced(lambda s, b, h, i, j: s * 2 + (i - j))
     text, lines = expressions(graph, ("scores", *PLACE), (), "valid", "[16, 16]", "s")
     assert text == lines[-1].split()[0]
@@ -31,7 +31,7 @@ def test_lines_and_a_result():
 
 
 def test_a_buffer_is_read_where_it_may_be():
-    """Under a mask, at an offset by its strides; a negative index counts from the end."""
+    """A buffer is loaded under a mask, at an offset by its strides; a negative index counts from the end."""
     bias = torch.ones(4, 8)
     graph = traced(lambda s, b, h, i, j, bias: s + torch.ops.aten.index(bias, [h, j]), bias)
     _, lines = expressions(graph, ("scores", *PLACE), [("bias", bias)], "valid", "[16, 16]", "s")
@@ -42,7 +42,7 @@ def test_a_buffer_is_read_where_it_may_be():
 
 
 def test_what_no_result_needs_is_left_out():
-    """An operator without a text is no reason where nobody needs it."""
+    """An operator without a text is no error if no result needs it."""
     graph = fx.Graph()
     score = graph.placeholder("score")
     score.meta["val"] = torch.ones(())
@@ -54,14 +54,14 @@ def test_what_no_result_needs_is_left_out():
 
 @pytest.mark.parametrize("function", [lambda s, b, h, i, j: torch.erf(s), lambda s, b, h, i, j: s**2.5])
 def test_what_has_no_text_is_an_error(function):
-    """With the operator's name."""
+    """The error has the name of the operator without a text."""
     with pytest.raises(NoTriton, match="erf|pow"):
         expressions(traced(function), ("scores", *PLACE), (), "valid", "[16, 16]", "s")
 
 
 @pytest.mark.parametrize("function", [torch.tanh, torch.sigmoid, torch.relu, torch.neg, torch.reciprocal, torch.square])
 def test_derivatives_have_a_text(function):
-    """Of the functions that score functions use."""
+    """The derivatives of functions in score functions have a text."""
 
     def derivative(s, b, h, i, j):
         given = s.detach().requires_grad_()
@@ -73,7 +73,7 @@ def test_derivatives_have_a_text(function):
 
 @pytest.mark.parametrize("number", [2.5, -2.5, 0.0, -0.0, float("inf"), float("nan")])
 def test_the_sign_of_a_number_is_eager_modes(number):
-    """That of NaN is 0, as in ``torch.sgn``, which is the derivative of ``abs``."""
+    """The sign of NaN is 0, as in ``torch.sgn``, which is the derivative of ``abs``."""
     (line,) = (
         line for line in expressions(traced(lambda s, b, h, i, j: torch.sgn(s)), ("x", *PLACE), (), "m", "[1]", "s")[1]
     )

@@ -1,4 +1,4 @@
-"""Text and grid of the kernels of grouped products; their numbers: tests/gpu/test_grouped_products.py."""
+"""Text and grid of the kernels of grouped products; tests/gpu/test_grouped_products.py checks their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TILE = ProductTile(64, 32, 32, 4, 3)
 
 @pytest.mark.parametrize(("divided", "programs"), [(ROWS, (2 + 3) * 4), (COLUMNS, 2 * (4 + 3)), (SUM, 2 * 4 * 3)])
 def test_there_are_programs_for_each_tile_that_may_exist(divided, programs):
-    """One more for each group than all rows have; every group has its own result where the sum is divided."""
+    """Each group adds at most one partial tile to those of all rows; if the sum is divided, a group has all tiles."""
     product = GroupedProduct(divided, 3, 100, 128, 48, (0, 48, 1), (6144, 128, 1), (0, 128, 1))
     assert product.programs(TILE) == programs
     compile(emit(product, TILE, "kernel"), "kernel", "exec")
@@ -20,7 +20,7 @@ def test_there_are_programs_for_each_tile_that_may_exist(divided, programs):
 
 @pytest.mark.parametrize(("tokens", "is_wide"), [(1000, False), (2**20, True), ("s0", True)])
 def test_offsets_of_many_tokens_have_64_bits(tokens, is_wide):
-    """The gradient of experts' weights: both factors are sums over tokens, of which there may be millions."""
+    """Offsets of many tokens have 64 bits, as in the gradient of experts' weights."""
     #   x.t() @ y: steps of the sum are 4096 elements apart on the left side, which are 2**32 for 2**20 tokens
     product = GroupedProduct(SUM, 8, 4096, 512, tokens, (0, 1, 4096), (0, 512, 1), (4096 * 512, 512, 1))
     assert ("r[None, :].to(tl.int64) * (4096)" in emit(product, TILE, "kernel")) is is_wide

@@ -35,7 +35,7 @@ ROWS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_loop_gives_eagers_numbers(name):
-    """Also of rows that are not finite; the last block is not full."""
+    """One loop gives eager's values, for rows with infinities and NaN, and with a partial last block, too."""
     function, call = PROGRAMS[name]
     x = torch.randn(len(ROWS), 2500) + 20
     for at, changes in enumerate(ROWS.values()):
@@ -56,7 +56,7 @@ def test_one_loop_gives_eagers_numbers(name):
 @pytest.mark.parametrize("number", [1e6 + 0.3, 0.1])
 @pytest.mark.parametrize("name", ["variance", "layer norm", "double"])
 def test_equal_numbers_have_no_distance_from_their_mean(name, number):
-    """The sum of the distances is computed by the same loop, and corrects the mean."""
+    """The sum of differences from the mean, in the same loop, corrects the mean: equal numbers have a variance of 0."""
     function, call = PROGRAMS[name]
     x = torch.full((3, 2500), number)
     planned = planned_for_a_gpu(function, x, dynamic=True)
@@ -70,7 +70,7 @@ def test_equal_numbers_have_no_distance_from_their_mean(name, number):
 
 
 def test_one_row_that_fits_one_block():
-    """And one number alone."""
+    """A row that fits into one block, and a single number, work."""
     for length in (1, 7, 1024):
         x = torch.randn(2, length)
         compiled = nbcompile.compile(
@@ -91,7 +91,7 @@ NOT_TOGETHER = {
 
 @pytest.mark.parametrize("name", NOT_TOGETHER)
 def test_what_is_no_such_pair_has_two_loops(name):
-    """It is reduced one after the other, as before."""
+    """Two reductions that are no such pair have two loops."""
     x = torch.randn(2, 1500) / 100
     (kernel,) = triton.emit(planned_for_a_gpu(NOT_TOGETHER[name], x, dynamic=True)).kernels
     assert kernel.source.count("for begin") == 2

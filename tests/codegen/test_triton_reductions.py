@@ -1,4 +1,4 @@
-"""Reductions and scans of blocks in Triton: what masked elements hold, how values are combined, and what is carried."""
+"""Reductions and scans of blocks in Triton: values of masked elements, combination, and carried values."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ FLOATS, WHOLE = (torch.float32, torch.float64, torch.float16), (torch.int8, torc
 
 
 def emitter(mask=""):
-    """A generator in the middle of a block, with one value in a variable."""
+    """A generator in a block, with one value in a variable."""
     kernel = Kernel("k", CPU, (), ())
     schedule = Schedule(Program((), (), 0), ())
     return TritonEmitter(kernel, schedule, SourceWriter(), {}, mask=mask, block="inner", locals={"x": "x1"})
 
 
 def part(kind, dtype=torch.float32, cls=Accumulate):
-    """A reduction (or scan) of that value."""
+    """A reduction or scan of that value."""
     return cls("v0", kind, Local("x", dtype), loop_variable(0))
 
 
 @pytest.mark.parametrize("kind", ["max", "min", "argmax", "argmin", "logsumexp"])
 @pytest.mark.parametrize("dtype", [*FLOATS, *WHOLE, torch.bool])
 def test_the_identity_loses_against_every_number(kind, dtype):
-    """The least number of the type where the greatest is looked for, and the other way round."""
+    """The identity of max is the dtype's minimum, and that of min is the maximum."""
     written = triton_reductions._identity(part(kind, dtype))
     if dtype.is_floating_point:
         assert written == f'float("{"inf" if kind in ("min", "argmin") else "-inf"}")'
@@ -47,14 +47,14 @@ def test_the_identity_loses_against_every_number(kind, dtype):
 
 @pytest.mark.parametrize(("kind", "expected"), [("sum", "0"), ("prod", "1"), ("any", "0"), ("all", "1")])
 def test_sums_and_products_begin_with_what_changes_nothing(kind, expected):
-    """Of each type."""
+    """Sums begin with 0 and products with 1 of each dtype."""
     for dtype in (torch.float32, torch.int64):
         assert triton_reductions._identity(part(kind, dtype)) == expected
 
 
 @pytest.mark.parametrize("mask", ["", "m1"])
 def test_masked_elements_keep_the_accumulator(mask):
-    """Whatever was loaded for them; without a mask nothing is compared."""
+    """A masked element leaves the accumulator unchanged; without a mask there is no select."""
     made = emitter()
     triton_reductions.emit_combine(made, part("sum"), mask)
     expected = "tl.where(m1, v0_acc + (x1), v0_acc)" if mask else "v0_acc + (x1)"
@@ -73,12 +73,12 @@ def source(function, *inputs):
 
 @pytest.mark.parametrize("name", ["amax", "amin", "sum", "any"])
 def test_rows_in_registers_are_reduced_as_in_eager_mode(name):
-    """NaN is not lost, and a sum of -0.0 is 0.0."""
+    """A reduction of a row in registers keeps NaN, and a sum of -0.0 is 0.0, as in eager mode."""
     check(lambda x: getattr(x, name)(dim=1), ROWS, cpp=False, must_be_triton=True)
 
 
 def test_of_equal_numbers_the_lower_index_is_taken():
-    """An accumulator has the index beside it, which begins with one that every other is lower than."""
+    """The lower index of equal numbers is taken: the accumulator's index starts above all others."""
     in_a_loop = source(lambda x: x.argmax(1), torch.ones(2, 5000))
     assert f"_index = tl.full([1024], {2**63 - 1}, tl.int64)" in in_a_loop or str(2**63 - 1) in in_a_loop
     assert "pick_larger" in in_a_loop
@@ -95,14 +95,14 @@ def test_of_equal_numbers_the_lower_index_is_taken():
     ("all", "tl.min(v0_acc.to(tl.int32), 0) != 0"), ("sum", "tl.sum(v0_acc, 0)"),
 ])  # fmt: skip
 def test_a_block_is_reduced_by_a_function_that_keeps_nan(kind, form):
-    """Triton's own maximum loses it."""
+    """A block's maximum is computed by a function that keeps NaN; Triton's own maximum does not."""
     made = emitter()
     assert triton_reductions.reduce_block(made, part(kind)) == "v0"
     assert made.writer.lines == [f"v0 = {form}"]
 
 
 def test_a_sum_of_a_row_begins_with_zero():
-    """0.0 + -0.0 is 0.0, in eager mode too; a sum of whole numbers needs nothing."""
+    """A sum of floats begins with zero, because 0.0 + -0.0 is 0.0, as in eager mode; integers need no zero."""
     for dtype, expected in ((torch.float32, True), (torch.int64, False)):
         made = emitter("m1")
         triton_reductions.reduce_row(made, part("sum", dtype))
@@ -111,7 +111,7 @@ def test_a_sum_of_a_row_begins_with_zero():
 
 
 def test_a_scan_goes_on_where_the_block_before_ended():
-    """The block is scanned, joined with the total, and its last element is the next total."""
+    """A block's scan is combined with the carried value, and its last element is carried on."""
     made = emitter()
     triton_reductions.scan_next_block(made, part("sum", cls=Carry), "64", "is_last")
     scanned, joined, total = made.writer.lines
@@ -121,7 +121,7 @@ def test_a_scan_goes_on_where_the_block_before_ended():
 
 
 def test_a_carried_negative_zero_is_added_as_bits():
-    """The last element is found by a sum in which all others are 0: of floating-point numbers it would lose the sign."""
+    """The carried element is selected by a sum of bits, because a sum of floats would lose the sign of -0.0."""
     for kind, dtype, has_bits in (
         ("prod", torch.float32, True),
         ("sum", torch.float32, False),

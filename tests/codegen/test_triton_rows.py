@@ -1,4 +1,4 @@
-"""Triton kernels with one program per row: what all passes load comes first, what a row has once is one number."""
+"""Triton kernels with one program per row: common loads come first, and values per row are scalars."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.support.lowered import traced
 
 
 def test_all_passes_over_a_row_load_first():
-    """Weight and bias of a layer norm are on their way while its mean is computed."""
+    """Weight and bias of a layer norm are loaded before the passes, so that they arrive while the mean is computed."""
     text = source(lambda x, w, b: torch.layer_norm(x, (1000,), w, b), torch.randn(6, 1000), *torch.randn(2, 1000))
     assert text.rindex("tl.load") < text.index("tl.sum")
 
 
 def test_a_value_of_a_row_is_loaded_as_one_number():
-    """Not once for each element of the block, and without its mask."""
+    """A value per row is loaded once without a mask, and not for each element of the block."""
     text = source(lambda x, m: (x - m[:, None]).exp().sum(-1), torch.randn(6, 1000), torch.randn(6))
     assert "tl.load(p1 + (i0))" in text
 
 
 def test_an_element_of_a_row_has_64_bits_where_its_offset_needs_them():
-    """16384 elements that are 2**18 apart: the number of the element is widened before it is multiplied."""
+    """An index times a stride of 2**18 exceeds 32 bits: the index is widened before the product."""
     far = torch.empty_strided((512, 16384), (7, 2**18), device="meta")
     for function in (lambda x: x.amax(1), lambda x: x.argmax(1)):
         program = lower(traced(function, far), (), True, False, torch.device("cuda", 0))

@@ -1,4 +1,4 @@
-"""Texts of sizes: the same number in Python and in Triton, and positions that are wide enough."""
+"""Texts of sizes: the same number in Python and in Triton, and offsets that are wide enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbcompile.ir.index import FloorDiv, Max, Min, Mod, index
 
 @dataclass
 class Truncated:
-    """A number whose quotients are rounded towards zero, as in C."""
+    """An integer whose quotients are rounded towards zero, as in C."""
 
     value: int
 
@@ -42,7 +42,7 @@ def number(given) -> int:
 
 
 def test_a_quotient_is_rounded_as_in_python():
-    """Python evaluates the text for the grid, a GPU for the kernel: where C rounds towards zero, the text does not."""
+    """Python evaluates the text for the grid, and a GPU for the kernel: quotients are rounded down in both."""
     size = sympy.Symbol("s0", integer=True, positive=True)
     text = size_text(-FloorDiv(-size, 4) + 2 * Mod(size, 3))
     assert isinstance(text, str)
@@ -52,7 +52,7 @@ def test_a_quotient_is_rounded_as_in_python():
 
 
 def test_a_size_that_is_not_written_alike_is_refused():
-    """A function, a condition, a power that the other language lacks; never a text that is wrong in one of them."""
+    """A function, a condition or a power that one of the languages lacks is refused."""
     size = sympy.Symbol("s0", integer=True, positive=True)
     assert size_text(index(7)) == 7
     assert size_text(size**2) == "s0*s0"
@@ -62,7 +62,7 @@ def test_a_size_that_is_not_written_alike_is_refused():
 
 
 def test_positions_are_wide_where_offsets_may_be():
-    """2**31 elements are more than numbers of 32 bits count; an argument has 64 bits in any case."""
+    """An offset above 2**31 has 64 bits; an argument always has 64 bits."""
     assert wide("column", 4096, 4096) == "column"
     assert wide("column", 4096, 2**19) == "column.to(tl.int64)"
     assert wide("column", "s0", 4096) == "column.to(tl.int64)"
@@ -72,7 +72,7 @@ def test_positions_are_wide_where_offsets_may_be():
 
 
 def test_arithmetic_of_numbers_and_texts():
-    """Numbers are computed at once; a text is bracketed, whatever it is part of."""
+    """Arithmetic of numbers is folded; a text is put in parentheses."""
     assert (quotient(100, 64), added(3, 4), multiplied(3, 4)) == (2, 7, 12)
     text = multiplied(added(quotient("s0 - 1", 64), 2), "s1 + 1")
     assert isinstance(text, str)

@@ -1,4 +1,4 @@
-"""Tiles of pointwise kernels whose accesses are adjacent along two loops."""
+"""Tiles of pointwise kernels whose accesses are contiguous along two loops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_which_loops_are_a_tile(name):
-    """Two along which some accesses find their neighbours, both long enough; nothing else."""
+    """Two long loops are a tile if each is contiguous for some access."""
     function, inputs, expected = PROGRAMS[name]
     contiguous = lambda *given: function(*given).contiguous()  # noqa: E731
     assert found(contiguous, *inputs) == expected
@@ -39,7 +39,7 @@ def test_which_loops_are_a_tile(name):
 
 @pytest.mark.parametrize("name", ["transpose", "permute", "a bias"])
 def test_a_tile_moves_no_more_than_it_must(name):
-    """Simulated: eager's result, and sectors that are used as a whole but at the edges."""
+    """A simulated tile gives eager's result, and uses whole sectors except at the edges."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     function, inputs, _ = PROGRAMS[name]
     expected = function(*inputs).contiguous()

@@ -1,4 +1,4 @@
-"""Values of Triton kernels: loads under masks, constants, casts, atomics, and what has no Triton form."""
+"""Values of Triton kernels: masked loads, constants, casts, atomics, and operations without a Triton form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CPU, F32 = torch.device("cpu"), torch.float32
 
 
 def emitter(**state):
-    """A generator in the middle of a block of one variable."""
+    """A generator in a block of one variable."""
     given = {
         "mask": "m0", "block_mask": "m0", "block": "i0", "block_variables": frozenset({loop_variable(0)}),
         "locals": {"x": "x1"}, **state,
@@ -32,7 +32,7 @@ def emitter(**state):
 
 
 def source(function, *inputs):
-    """The text of the only kernel; its results are eager's in Triton's interpreter."""
+    """The text of the only kernel; its results equal eager's in Triton's interpreter."""
     check(function, *inputs, cpp=False, must_be_triton=True)
     (kernel,) = generator.emit(programs(function, *inputs)[1]).kernels
     return kernel.source
@@ -51,12 +51,12 @@ def load(index=None):
     (-3, torch.int8, "tl.full([1], -3, tl.int8)"),
 ])  # fmt: skip
 def test_constants_have_their_type(value, dtype, expected):
-    """As a block of one element: a plain number of Python would be of another type, and -0.0 would be 0.0."""
+    """A constant is a block of one element: a Python number would have another type, and -0.0 would be 0.0."""
     assert value_text(emitter(), Constant(value, dtype)) == expected
 
 
 def test_equal_loads_are_one():
-    """A store in between would hide it from Triton. A buffer that the kernel writes is read each time."""
+    """Equal loads are merged, because Triton does not merge them over a store; a mutated buffer is loaded each time."""
     made = emitter()
     assert value_text(made, load()) == value_text(made, load()) == "x1"
     assert value_text(made, load(loop_variable(0) + 1)) == "x2"
@@ -66,7 +66,7 @@ def test_equal_loads_are_one():
 
 
 def test_a_load_has_the_mask_of_its_block():
-    """Elements that do not exist load 0; what is the same for all elements is loaded once, without a mask."""
+    """A masked element loads 0; a uniform value is loaded once, without a mask."""
     made = emitter()
     value_text(made, load())
     value_text(made, load(loop_variable(0) * 0 + 7))
@@ -76,7 +76,7 @@ def test_a_load_has_the_mask_of_its_block():
 
 
 def lines(made):
-    """What was written, line by line."""
+    """The lines of the text."""
     return [line.strip() for line in made.writer.text().splitlines()]
 
 
@@ -88,32 +88,32 @@ def lines(made):
     (F32, torch.float16, "(x1).to(tl.float16)"),
 ])  # fmt: skip
 def test_casts(source_type, dtype, expected):
-    """A narrow type is rounded to from float32, as in eager mode; a bool is a comparison."""
+    """A cast to a narrow dtype goes through float32, as in eager mode; a cast to bool is a comparison."""
     assert value_text(emitter(), Apply("cast", (Local("x", source_type),), dtype)) == expected
 
 
 def test_an_operation_without_a_form_is_named():
-    """The kernel is refused, and the reason says which operation."""
+    """The kernel is refused, and the reason names the operation."""
     with pytest.raises(NoTriton, match="the operation unheard_of"):
         value_text(emitter(), Apply("unheard_of", (Local("x", F32),), F32))
 
 
 def test_every_operation_takes_as_many_operands_as_its_text_has_gaps():
-    """One of unary, binary and ternary."""
+    """Each operation has one, two or three operands, as many as its text has gaps."""
     for name, form in triton_values.OPERATIONS.items():
         gaps = {at for at in range(4) if f"{{{at}}}" in form}
         assert gaps == set(range(len(gaps))) and gaps, name
 
 
 def test_a_value_that_some_elements_lack_is_masked_on_both_sides():
-    """``cat`` reads each part where it exists: elsewhere its address may be out of bounds."""
+    """``cat`` loads each part under a mask, because its address may be out of bounds elsewhere."""
     text = source(lambda x, y: torch.cat([x, y]), torch.randn(100), torch.randn(60))
     assert text.count("tl.load") == 2 and "tl.where(" in text
     assert " & ~" in text or "& (~" in text
 
 
 def test_an_index_is_checked_where_the_element_exists():
-    """Negative indices count from the end; what was loaded for a missing element is no index."""
+    """An index is checked only for elements that exist; a negative one counts from the end."""
     text = source(lambda x, i: x[i], torch.randn(10), torch.tensor([3, -1, 0] * 7))
     assert "index out of bounds" in text and "+ 10" in text
     assert "| ~" in text
@@ -123,7 +123,7 @@ def test_an_index_is_checked_where_the_element_exists():
     (F32, "sum", True), (torch.int64, "max", True), (F32, "max", False),
 ])  # fmt: skip
 def test_updates_are_atomic_or_refused(dtype, kind, atomic):
-    """CUDA's atomic maximum of floating-point numbers drops NaN."""
+    """An update is atomic; an atomic maximum of floats is refused, because CUDA's drops NaN."""
     x, index, values = torch.zeros(4).to(dtype), torch.tensor([1, 1, 2]), torch.tensor([1, 2, 3]).to(dtype)
 
     def f(x, index, values):
@@ -139,7 +139,7 @@ def test_updates_are_atomic_or_refused(dtype, kind, atomic):
 
 
 def test_a_variable_is_not_assigned_again():
-    """An expression gets a name, a name stays itself."""
+    """An expression is assigned to a new name; a name is used as it is."""
     made = emitter()
     assert triton_values.assign(made, "x1") == "x1"
     assert triton_values.assign(made, "x1 + 1") == "t1"
@@ -148,7 +148,7 @@ def test_a_variable_is_not_assigned_again():
 
 
 def test_conditions_on_indices_are_computed_once():
-    """Under the same mask; one that needs a value from memory is computed where it is asked for."""
+    """A condition on indices is computed once per mask; a condition on loaded values is not shared."""
     condition: Expr = Apply("lt", (Constant(1, torch.int64), Constant(2, torch.int64)), torch.bool)
     made = emitter()
     name = triton_values.condition_name(made, condition)

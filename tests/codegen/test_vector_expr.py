@@ -1,4 +1,4 @@
-"""Bodies as C++ over lanes: what is loaded how, what is computed once, and what is moved before the loop."""
+"""Bodies as C++ over lanes: the forms of loads, common subexpressions, and hoisting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def everything(body, **more) -> str:
 
 
 def test_what_is_used_twice_is_computed_once():
-    """A short value that is used once has no name."""
+    """A value with two uses is computed once; a short value with one use is inlined."""
     made, body = scope(), apply("exp", x(i1))
     value = emit_value(made, apply("mul", body, body))
     assert made.writer.text().count("exp(") == 1 and value.text.count("t") == 2
@@ -47,7 +47,7 @@ def test_what_is_used_twice_is_computed_once():
 
 
 def test_zeros_of_unlike_signs_are_two_values():
-    """``x + 0.0`` and ``x + -0.0`` differ for ``x = -0.0``: neither is taken for the other."""
+    """``x + 0.0`` and ``x + -0.0`` differ for ``x = -0.0``: they are not merged."""
     made = scope()
     emit_value(made, apply("add", x(i1), constant(0.0, F32)))
     second = emit_value(made, apply("add", x(i1), constant(-0.0, F32)))
@@ -55,7 +55,7 @@ def test_zeros_of_unlike_signs_are_two_values():
 
 
 def test_a_masked_value_is_computed_again_outside_of_the_mask():
-    """Inactive lanes have another content: values are shared under one mask only, and masks nest."""
+    """Inactive lanes have undefined values, so values are shared under the same mask only; masks nest."""
     load = x(i1)
     condition = apply("lt", IndexOf(i1, I64), constant(3, I64))
     made = scope()
@@ -71,7 +71,7 @@ def test_a_masked_value_is_computed_again_outside_of_the_mask():
 
 
 def test_an_index_from_memory_is_checked_once():
-    """Two gathers of one value and size share the check, whatever their symbols are; other sizes have their own."""
+    """Two gathers with the same value and size share the check; another size has another check."""
     ids = Load("y", (i1,), I64)
     made = scope()
     one, two = (Gather(symbol, ids, sympy.Integer(5), True) for symbol in (g0, gather_variable(4)))
@@ -82,7 +82,7 @@ def test_an_index_from_memory_is_checked_once():
 
 
 def test_a_divisor_is_checked_where_it_may_be_zero():
-    """Of whole numbers, and not where it is a number of the program; floats divide by zero."""
+    """An integer divisor is checked unless it is a constant; floats may divide by zero."""
     for args, checks in [((x(i1, dtype=I64), x(i1, buffer="y", dtype=I64)), 1), ((x(i1, dtype=I64), constant(3, I64)), 0),
                          ((x(i1), x(i1, buffer="y")), 0)]:  # fmt: skip
         made = scope()
@@ -91,7 +91,7 @@ def test_a_divisor_is_checked_where_it_may_be_zero():
 
 
 def test_a_scalar_becomes_a_vector_where_it_meets_one():
-    """And no earlier."""
+    """A scalar is broadcast only where it is combined with a vector."""
     made = scope()
     scalar = emit_value(made, apply("add", x(i0), constant(1.0, F32)))
     assert not scalar.is_vector and as_vector(made, scalar).startswith("F32(")

@@ -1,4 +1,4 @@
-"""Scopes of vector code: what is loop-invariant, and how many lanes there are."""
+"""Scopes of vector code: loop-invariant values, and the number of lanes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ i0, i1, g0 = loop_variable(0), loop_variable(1), gather_variable(3)
 
 
 def test_only_what_the_loop_does_not_change_is_moved_before_it():
-    """Not a load of what the loop writes, nor one under a mask, whose address may be out of bounds."""
+    """A load of a buffer that the loop writes, or a masked load, is not hoisted."""
     uniform = apply("exp", x(40 * i0))
     made = scope(shared=SourceWriter())
     emit_value(made, apply("add", uniform, x(i1)))
@@ -34,7 +34,7 @@ def test_only_what_the_loop_does_not_change_is_moved_before_it():
 
 
 def test_lanes_are_halved_by_64_bits():
-    """Of a vector, or of the index of a gather in lanes; a uniform number does not matter."""
+    """A 64-bit vector, or a 64-bit gather index, halves the lanes; a uniform number does not."""
     made = scope()
     made.locals.update(v=Value("v", True, F32), s=Value("s", False, F32))
     assert varies(made, Local("v", F32)) and not varies(made, Local("s", F32)) and varies(made, IndexOf(i1, I64))

@@ -14,7 +14,7 @@ from tests.support import schedules
 
 
 def wrapper_of(*tensors, **bodies):
-    """The wrapper of one kernel for each body."""
+    """A wrapper with one kernel for each body."""
     return cpp.emit(schedules.pointwise(tensors, bodies)).wrapper
 
 
@@ -22,7 +22,7 @@ X = torch.randn(3, 4)
 
 
 def test_the_wrapper_is_python():
-    """One function of one list, which it empties: inputs are freed after their last use."""
+    """The wrapper takes one list, and empties it, so that inputs are freed after their last use."""
     (function,) = ast.parse(wrapper_of(X, total=lambda x: x + 1.0)).body
     assert function.name == "call" and [argument.arg for argument in function.args.args] == ["args"]
     first, second, *_ = map(ast.unparse, function.body)
@@ -30,7 +30,7 @@ def test_the_wrapper_is_python():
 
 
 def test_inputs_are_checked_before_they_are_read():
-    """With sizes, strides and types."""
+    """The wrapper checks the sizes, strides and dtypes of inputs before it reads them."""
     text = wrapper_of(X, X.double(), total=lambda x, y: x + 1.0)
     assert "x0 = expect(x0, (3, 4), (4, 1), torch.float32)" in text
     assert "x1 = expect(x1, (3, 4), (4, 1), torch.float64)" in text
@@ -38,20 +38,20 @@ def test_inputs_are_checked_before_they_are_read():
 
 
 def test_results_are_allocated_and_returned_in_order():
-    """As many as the graph has, in a tuple."""
+    """The wrapper returns a tuple of the graph's results, in order."""
     text = wrapper_of(X, first=lambda x: x + 1.0, second=lambda x: x * 2.0)
     assert text.index("first = empty_strided") < text.index("kernel_first(")
     assert text.rstrip().endswith("return (first, second,)")
 
 
 def test_a_single_result_is_still_a_tuple():
-    """Unless the graph returns one value and no tuple."""
+    """A single result is a tuple, too, unless the graph returns a value without a tuple."""
     assert wrapper_of(X, first=lambda x: x + 1.0).rstrip().endswith("return (first,)")
 
 
 @pytest.mark.parametrize("change", ["drop", "swap"])
 def test_a_text_of_another_plan_is_found_out(change):
-    """A step that is missing, or two in another order: the comparison that each page of tests/cases makes sees it."""
+    """The comparison that each page of tests/cases makes finds a missing step, and two swapped ones."""
     program = cpp.emit(schedules.pointwise((X, X), {"first": lambda x, y: x + y, "second": lambda x, y: x * y}))
     steps_shown.compare(program.wrapper, program.plan)
     steps = list(program.plan.steps)

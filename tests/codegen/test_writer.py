@@ -1,4 +1,4 @@
-"""Source text whose lines know what they compute."""
+"""Source text whose lines have origins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.codegen.writer import SourceWriter, one_line
 
 
 def loop() -> SourceWriter:
-    """A loop with two statements, between lines of nobody's."""
+    """A loop with two statements, between lines without origins."""
     writer = SourceWriter()
     writer.line("begin", role="glue")
     with writer.block("for (;;) {"):
@@ -19,12 +19,12 @@ def loop() -> SourceWriter:
 
 
 def test_a_block_indents():
-    """Two spaces for each level; an empty line stays empty."""
+    """A block is indented by two spaces; an empty line remains empty."""
     assert loop().text() == "begin\nfor (;;) {\n  store(x);\n\n  store(y);\n}\n"
 
 
 def test_lines_know_their_nodes():
-    """A header and a footer surround what is inside; glue computes nothing; an empty line has no entry."""
+    """A header and a footer surround their body; glue computes nothing; an empty line has no entry."""
     found = {line.line: (line.nodes, line.role) for line in loop().line_map()}
     assert found == {
         1: ((), "glue"),
@@ -36,14 +36,14 @@ def test_lines_know_their_nodes():
 
 
 def test_origins_may_grow():
-    """A value that a second node uses is computed for both."""
+    """A value that a second node uses gets that node as an origin, too."""
     writer = SourceWriter()
     writer.line("a = 1;", ("one",)).append("two")
     assert writer.line_map()[0].nodes == ("one", "two")
 
 
 def test_text_can_be_inserted_where_it_was_left_out():
-    """Lines, origins and roles move together."""
+    """Inserted lines move the origins and roles of the lines after them."""
     writer, declarations = SourceWriter(), SourceWriter()
     position = writer.here()
     writer.line("use(a);", ("use",))
@@ -60,5 +60,5 @@ def test_text_can_be_inserted_where_it_was_left_out():
     ("\\ \\", ""),
 ])  # fmt: skip
 def test_a_comment_is_one_line(text, line):
-    """No text of a user ends it early, or joins it to the next."""
+    """A user's text in a comment neither ends the line early nor joins it to the next one."""
     assert one_line(text) == line

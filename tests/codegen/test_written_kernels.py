@@ -1,4 +1,4 @@
-"""Kernels that were written for a node, as emitted ones."""
+"""Kernels that were written for a node, as emitted kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def launch() -> tuple[Extern, dict[str, GraphInput]]:
 
 
 def test_it_is_compiled_and_launched_as_a_generated_kernel():
-    """By its own function, under a name that is unique in the graph, for the types and the GPU of its arguments."""
+    """The kernel has its own function, a unique name in the graph, and the dtypes and GPU of its arguments."""
     extern, tensors = launch()
     assert written_kernels.is_written(extern)
     kernel = written_kernels.emit_written(extern, tensors)
@@ -37,5 +37,5 @@ def test_it_is_compiled_and_launched_as_a_generated_kernel():
 
 
 def test_other_calls_are_not_written():
-    """An operator of ATen."""
+    """A call of an ATen operator is no written kernel."""
     assert not written_kernels.is_written(Extern("extern0", torch.ops.aten.sort.default, (), {}, "sorting"))

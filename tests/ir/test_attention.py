@@ -1,4 +1,4 @@
-"""Attention as one operator is the separate steps, also for rows that a kernel of ATen answers otherwise."""
+"""The attention operator equals its separate steps, also for rows where ATen's kernel differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def operands(rows=4, keys=6, width=8, batch=(2, 3)):
 
 
 def steps(query, keys, values, masked, filler):
-    """What a program writes."""
+    """Attention as separate steps."""
     scores = query @ keys.mT * SCALE
     scores = scores if masked is None else scores.masked_fill(masked, filler)
     return torch.softmax(scores, -1) @ values
@@ -38,7 +38,7 @@ FILLERS = [-math.inf, -1e9, torch.finfo(torch.float32).min]
 @pytest.mark.parametrize("filler", FILLERS)
 @pytest.mark.parametrize("rows", [(), (0,), (0, 2), (0, 1, 2, 3)], ids=str)
 def test_rows_that_are_masked_whole(filler, rows):
-    """Of equal fillers the softmax is uniform, of infinities it is NaN, and the kernel of ATen says 0."""
+    """For a fully masked row with equal fillers softmax is uniform, with infinities NaN; ATen's kernel returns 0."""
     query, keys, values = operands()
     masked = torch.rand(1, 1, 4, 6) < 0.3
     masked[..., 0] = False
@@ -52,7 +52,7 @@ def test_rows_that_are_masked_whole(filler, rows):
 @pytest.mark.parametrize("where", ["query", "keys", "values"])
 @pytest.mark.parametrize("filler", [None, -math.inf, -1e9])
 def test_numbers_that_are_not_finite(number, where, filler):
-    """In one row of the queries, the keys or the values, masked or not."""
+    """Infinities and NaN in one row of queries, keys or values, masked or not, give the result of the steps."""
     given = dict(zip(("query", "keys", "values"), operands(), strict=True))
     given[where][0, 1, 2, 3] = number
     masked = None
@@ -65,14 +65,14 @@ def test_numbers_that_are_not_finite(number, where, filler):
 
 
 def test_sizes_while_it_is_compiled():
-    """Batch and heads are one number of matrices; keys are transposed."""
+    """Batch and heads are one count of matrices; keys are transposed."""
     query, keys, _ = operands()
     assert Sizes.of(query, keys.mT, 2) == Sizes(6, 4, 6, 8, torch.float32, 2)
     assert Sizes.of(query[0, 0], keys[0, 0].mT, 0).heads == 1
 
 
 def test_a_size_that_only_numbers_decide_is_a_guess():
-    """Attention over so many rows as a tensor says has a predicted time, too: before, its compilation ended there."""
+    """Unbacked symbolic sizes have a default hint, so that attention over them has a predicted time."""
     rows = ShapeEnv().create_unbacked_symint()
     with FakeTensorMode(shape_env=rows.node.shape_env):
         query, keys = torch.empty(2, 3, rows, 8), torch.empty(2, 3, 8, rows)
@@ -80,7 +80,7 @@ def test_a_size_that_only_numbers_decide_is_a_guess():
 
 
 def test_fake_tensors_have_the_sizes_of_real_ones():
-    """Of both results."""
+    """Both results of the fake function have the sizes of the real ones."""
     given = operands()
     real = ATTENTION(*given, None, None, -math.inf, SCALE)
     with FakeTensorMode() as mode:

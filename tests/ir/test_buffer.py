@@ -1,4 +1,4 @@
-"""Buffers of a program, and what is looked up in it."""
+"""Buffers of a program, and lookups in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def layout(*size):
 
 
 def test_loops_of_a_body():
-    """Of a reduction the reduced ones come last; of a scatter they are those of the updates, and not of the result."""
+    """The reduced loops of a reduction come last; the loops of a scatter are those of the updates."""
     assert ranges(Pointwise("a", F32, CPU, layout(2, 3), ONE)) == {i0: 2, i1: 3}
     assert ranges(Pointwise("a", F32, CPU, layout(), ONE)) == {}
     summed = Reduction("b", F32, CPU, layout(2), ONE, "sum", indices((5,)), F32)
@@ -40,7 +40,7 @@ def test_loops_of_a_body():
 
 
 def test_tensors_of_a_call_are_found_wherever_they_are():
-    """In lists, tuples and dicts, however deep; the same tensor as often as it is there, in order."""
+    """The tensors of nested lists, tuples and dicts are listed in order, repeated ones included."""
     x, y = BufferView("x", layout(2)), BufferView("y", layout())
     assert list(views_in((1, [x, None], {"a": (y,), "b": {"c": [x]}}, "x"))) == [x, y, x]
     assert list(views_in(x)) == [x] and list(views_in({})) == []
@@ -57,12 +57,12 @@ def test_a_call_and_its_results():
 
 
 def test_a_call_with_lists_among_its_arguments_is_hashable():
-    """Passes keep buffers in sets; calls that differ in their arguments alone are still unequal."""
+    """Passes keep calls in sets; calls with different arguments are unequal."""
     first, second = (Extern("a", len, ([size],), {}, "") for size in (1, 2))
     assert len({first, second}) == 2 and hash(first) == hash(second)
 
 
 def test_programs_are_equal_by_what_they_say():
-    """The tables that are built for look-ups take no part."""
+    """Tables for lookups do not count in comparisons of programs."""
     first, second = (Program((Pointwise("a", F32, CPU, layout(2), ONE),), (), 0) for _ in range(2))
     assert first == second and first.by_name is not second.by_name

@@ -1,4 +1,4 @@
-"""The compiled artifact of a graph: collected while compiling, by nobody outside of a block."""
+"""The compiled artifact of a graph: stages write to it only inside of a block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nbcompile.ir import compiled_artifact as artifact
 
 
 def test_outside_of_a_block_nothing_is_collected():
-    """Stages may write at any time."""
+    """Outside of a block, stages may write, and nothing is collected."""
     artifact.add_program("program")
     artifact.set_role("forward")
     artifact.refuse("no reason")
@@ -14,7 +14,7 @@ def test_outside_of_a_block_nothing_is_collected():
 
 
 def test_programs_and_roles_are_collected_in_order():
-    """With the constants of each; blocks may be nested, and each has its own."""
+    """Programs are collected with their constants; blocks may be nested, and each block has a separate artifact."""
     with artifact.collecting() as outer:
         artifact.add_program("one", constants={1: "c"})
         artifact.set_role("forward")
@@ -27,7 +27,7 @@ def test_programs_and_roles_are_collected_in_order():
 
 
 def test_the_first_reason_is_kept():
-    """It is the one that a reader can do something about."""
+    """The first reason is recorded: it is the one that a user can act on."""
     with artifact.collecting() as builder:
         artifact.refuse("first")
         artifact.refuse("second")
@@ -35,7 +35,7 @@ def test_the_first_reason_is_kept():
 
 
 def test_a_fallback_discards_what_was_compiled_before():
-    """The captured graph is all of the artifact then."""
+    """After a fallback the artifact contains only the captured graph."""
     with artifact.collecting() as builder:
         artifact.add_program("one")
         artifact.set_role("inference")
@@ -48,7 +48,7 @@ def test_a_fallback_discards_what_was_compiled_before():
 
 
 def test_callbacks_wait_for_a_background_thread():
-    """The builder has the list that the thread will call."""
+    """The builder gets the list of callbacks that the background thread calls."""
     with artifact.collecting() as builder:
         callbacks = artifact.defer()
     assert builder.ready is callbacks

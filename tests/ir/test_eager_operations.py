@@ -1,4 +1,4 @@
-"""Tests for nbcompile.ir.eager_operations: each operation of the loop IR has a meaning on whole tensors."""
+"""Tests for nbcompile.ir.eager_operations: each operation of the loop IR is defined on whole tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.ir.eager_operations import EVALUATE, combine, scan, update_elemen
 
 
 def test_every_operation_of_the_ir_has_a_meaning():
-    """The evaluator knows the operations of the IR, and no others."""
+    """The evaluator defines exactly the operations of the IR."""
     assert set(EVALUATE) == set(expr.OPERATIONS)
 
 
@@ -26,14 +26,14 @@ def test_reductions(kind, expected):
 
 
 def test_argmax_gives_the_smallest_index_of_equal_elements():
-    """Of equal elements, and of several NaN, the first is found."""
+    """Among equal elements, or several NaN, argmax returns the first index."""
     index = torch.arange(4).expand(2, 4)
     value = torch.tensor([[1.0, 3.0, 3.0, 0.0], [0.0, float("nan"), float("nan"), 9.0]])
     assert combine("argmax", value, index, 1).tolist() == [1, 1]
 
 
 def test_scans():
-    """A scan combines each element with those before it; argmax gives the index of the greatest so far."""
+    """A scan combines each element with those before it; argmax gives the index of the maximum so far."""
     value, index = torch.tensor([1.0, 3.0, 2.0]), torch.tensor([5, 6, 7])
     assert scan("sum", value, index, 0).tolist() == [1.0, 4.0, 6.0]
     assert scan("max", value, index, 0).tolist() == [1.0, 3.0, 3.0]
@@ -41,7 +41,7 @@ def test_scans():
 
 
 def test_updates():
-    """An update stores a value, or combines it with the old one."""
+    """An update stores a value, or combines it with the old value."""
     target = torch.tensor([1.0, 2.0])
     update_element(target, (torch.tensor(0),), "sum", torch.tensor(4.0))
     update_element(target, (torch.tensor(1),), "store", torch.tensor(9.0))
@@ -50,7 +50,7 @@ def test_updates():
 
 @pytest.mark.parametrize("kind", ["mean", "store"])
 def test_unknown_kinds_are_refused(kind):
-    """A kind that the IR does not have raises an error that names it."""
+    """An unknown kind raises an error that names it."""
     with pytest.raises(ValueError, match=kind):
         combine(kind, torch.ones(2), None, 1)
     with pytest.raises(ValueError, match=kind):

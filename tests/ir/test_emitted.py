@@ -1,4 +1,4 @@
-"""The hand-over from code generation to the runtime: plain data whose numbers refer to one another."""
+"""The output of code generation for the runtime: plain data whose numbers refer to one another."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def emit(name, dynamic=False):
 
 
 def slots_of(step):
-    """The slots that a step needs, and those that it makes."""
+    """The slots that a step reads, and those that it defines."""
     match step:
         case AllocateSlot(slot):
             return set(), {slot}
@@ -60,7 +60,7 @@ def slots_of(step):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_plan_uses_what_it_has_made(name):
-    """Each slot is an input's, or was made by an earlier step, and was not freed since; so are those of the outputs."""
+    """Each slot that a step or an output reads is an input, or was defined by an earlier step and not freed since."""
     program = emit(name)
     assert program.plan is not None, program.no_plan
     alive = set(range(len(program.plan.inputs) + len(program.plan.attributes)))
@@ -74,7 +74,7 @@ def test_a_plan_uses_what_it_has_made(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_launch_names_a_kernel_and_gives_it_all_its_buffers(name):
-    """By its own name, though equal kernels share a function."""
+    """A launch has its kernel's name and all its buffers, though equal kernels share a function."""
     program = emit(name)
     kernels = {kernel.name: kernel for kernel in program.kernels}
     launches = [step for step in program.plan.steps if isinstance(step, Launch)]
@@ -89,13 +89,13 @@ def test_a_launch_names_a_kernel_and_gives_it_all_its_buffers(name):
 
 
 def test_equal_kernels_share_a_function():
-    """The text has it once; both launches name their own kernel."""
+    """Equal kernels are one function in the text; each launch has its kernel's name."""
     one, other = emit("two equal kernels around a product").kernels
     assert one.function == other.function and one.name != other.name
 
 
 def test_a_size_that_a_call_knows_is_a_value_of_the_plan():
-    """Each is computed of earlier ones, or read from an input."""
+    """A symbolic size is computed from earlier sizes, or read from an input."""
     plan = of(lambda x: (x + 1, x.shape[0] * 2), torch.randn(5, 3), dynamic=True).plan
     assert plan.values
     for at, value in enumerate(plan.values):
@@ -108,7 +108,7 @@ def test_a_size_that_a_call_knows_is_a_value_of_the_plan():
 
 
 def test_what_is_emitted_is_frozen():
-    """Plans are shared by threads and by calls, and keys of tables."""
+    """Plans are immutable: threads and calls share them, and they are keys of tables."""
     classes = [value for value in vars(emitted).values() if isinstance(value, type) and dataclasses.is_dataclass(value)
                and value.__module__ == emitted.__name__]  # fmt: skip
     assert len(classes) > 15
@@ -118,7 +118,7 @@ def test_what_is_emitted_is_frozen():
 
 
 def test_what_is_emitted_runs_without_sympy():
-    """A process that loads a graph imports no module in which expressions are written."""
+    """A process that loads a graph does not import the modules of the expression IR."""
     tree = ast.parse(Path(emitted.__file__).read_text())
     imported = [node.module for node in tree.body if isinstance(node, ast.ImportFrom)]
     assert set(imported) <= {

@@ -1,4 +1,4 @@
-"""The reference evaluator: what a program computes, written as plainly as it can be."""
+"""The reference evaluator: the plainest definition of what a program computes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plus_one(layout, writes_to=""):
 
 
 def test_an_input_is_read_through_its_strides():
-    """Also where it begins in the middle of another tensor, and its elements are not adjacent."""
+    """An input may have an offset into its storage, and strides that are not contiguous."""
     memory = torch.arange(10.0)
     x = memory[3::2]
     program = Program(
@@ -42,7 +42,7 @@ def test_an_input_is_read_through_its_strides():
 
 
 def test_a_write_to_an_input_comes_last():
-    """A load of the input means its old value, wherever it is in the program; the caller's tensor is written to."""
+    """A load of a mutated input reads the old value anywhere in the program; the caller's tensor is written last."""
     layout = contiguous(indices((3,)))
     written = plus_one(layout, writes_to="x")
     later = Pointwise("z", F32, CPU, layout, Load("x", (i0,), F32))
@@ -55,7 +55,7 @@ def test_a_write_to_an_input_comes_last():
 
 
 def test_an_output_over_an_input_is_a_view_of_it():
-    """With another layout, or where the same one is asked for as an object of its own."""
+    """An output with another layout, or one that must be a separate object, is a view of the input."""
     layout = contiguous(indices((4,)))
     views = (
         BufferView("x", Layout(indices((2,)), indices((2,)), sympy.Integer(1))),
@@ -68,7 +68,7 @@ def test_an_output_over_an_input_is_a_view_of_it():
 
 
 def test_sizes_are_read_from_the_arguments():
-    """From a dimension's size or stride, or from a number."""
+    """A symbolic size is read from a size or stride of an argument, or from a number."""
     n, s, k = symbols("n", "s", "k")
     sources = (SymbolSource(n, 0, 1), SymbolSource(s, 0, 0, "stride"), SymbolSource(k, 1))
     values = symbol_values(Program((), (), 2, sources), [torch.empty(2, 3)[:, :2], 7])
@@ -76,7 +76,7 @@ def test_sizes_are_read_from_the_arguments():
 
 
 def test_numbers_have_pythons_types():
-    """A comparison is a bool, a quotient a float, and the rest an int."""
+    """A comparison is a bool, a quotient is a float, and other results are ints."""
     (n,) = symbols("n")
     for expression, expected in (
         (n + 1, 4),
@@ -90,7 +90,7 @@ def test_numbers_have_pythons_types():
 
 
 def test_a_table_depends_on_nothing_but_its_variable():
-    """A body that loads, or has another symbol in an index, is none; one without iterations is empty."""
+    """A body that loads, or has another symbol in an index, is no table; a table without iterations is empty."""
     squares = apply("mul", IndexOf(i0, torch.int64), IndexOf(i0, torch.int64))
     assert tabulate(squares, i0, 4) == [0, 1, 4, 9] and tabulate(squares, i0, 0) == []
     assert tabulate(Load("x", (i0,), F32), i0, 4) is None
@@ -101,13 +101,13 @@ def test_a_table_depends_on_nothing_but_its_variable():
     "dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.uint8, torch.int64]
 )
 def test_memory_that_nobody_wrote_is_seen(dtype):
-    """It has no value that a program is likely to compute."""
+    """Memory that nothing wrote has a value that a program is unlikely to compute."""
     memory = uninitialised((3,), dtype)
     assert memory.dtype == dtype and (memory.isnan().all() or memory.eq(0x5A).all())
 
 
 def test_a_scan_runs_along_one_dimension():
-    """The other dimensions are independent of it."""
+    """A scan runs along one dimension, independently for all other indices."""
     layout = contiguous(indices((2, 3)))
     i1 = loop_variable(1)
     x = GraphInput("x", F32, CPU, layout, 0)

@@ -1,4 +1,4 @@
-"""Expressions for all iterations of a loop nest at once."""
+"""Evaluation of expressions for all iterations of a loop nest at once."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def scope(sizes=(2, 3), **tensors) -> Scope:
     ],
 )
 def test_an_index_means_what_python_says(expression, meaning):
-    """For every iteration; quotients are rounded down, also of negative numbers."""
+    """An index has Python's value in each iteration; quotients are rounded down, for negative numbers, too."""
     found = scope().evaluate_index(expression, {}).expand(2, 3)
     assert found.tolist() == [[meaning(i, j) for j in range(3)] for i in range(2)]
 
 
 def test_an_index_without_a_meaning_is_refused():
-    """By name, rather than computed as something else."""
+    """An unknown function in an index raises an error with its name."""
     with pytest.raises(NotImplementedError, match="sin"):
         scope().evaluate_index(sympy.sin(i0), {})
 
 
 def test_a_masked_load_reads_nothing_where_the_mask_is_false():
-    """Its index may be out of bounds there; the other branch may be, too, where the mask is true."""
+    """A masked load may have an index out of bounds where the mask is false."""
     x = torch.tensor([10.0, 20.0])
     condition = apply("lt", IndexOf(i0, I64), constant(2, I64))
     body = Masked(condition, Load("x", (i0,), F32), Load("x", (i0 - 3,), F32))
@@ -60,7 +60,7 @@ def test_a_masked_load_reads_nothing_where_the_mask_is_false():
 
 @pytest.mark.parametrize(("wraps", "found"), [(True, [30.0, 10.0]), (False, None)])
 def test_a_negative_index_counts_from_the_end_where_the_operator_says_so(wraps, found):
-    """Otherwise it is eager mode's IndexError, as is one that is too large."""
+    """A negative index counts from the end if the operator allows it; otherwise it is eager mode's IndexError."""
     x, position = torch.tensor([10.0, 20.0, 30.0]), torch.tensor([-1, 0])
     body = Load("x", (g0,), F32, (Gather(g0, Load("position", (i0,), I64), sympy.Integer(3), wraps),))
     if found is not None:
@@ -71,13 +71,13 @@ def test_a_negative_index_counts_from_the_end_where_the_operator_says_so(wraps, 
 
 
 def test_a_type_that_the_tree_says_wrongly_is_found():
-    """Where it arises: at a load, or at an operation."""
+    """A wrong dtype in the tree is found at the load or the operation."""
     with pytest.raises(AssertionError, match="x is torch.int64"):
         scope((2,), x=torch.arange(2)).full(Load("x", (i0,), F32))
 
 
 def test_locals_of_the_outer_loops_are_seen_inside():
-    """One value for all inner iterations; a name that nothing defined is an error."""
+    """A local of an outer loop has one value for all inner iterations; an undefined name is an error."""
     outer = scope((2,))
     outer.locals["t"] = torch.tensor([1.0, 2.0])
     inner = outer.nested([r0], [3])
@@ -87,7 +87,7 @@ def test_locals_of_the_outer_loops_are_seen_inside():
 
 
 def test_statements():
-    """A value, a store, updates of one element one after the other, and what an inner loop leaves."""
+    """Statements: a local, a store, updates of one element in order, and the result of an inner loop."""
     memory = {"out": torch.zeros(3), "total": torch.zeros(2)}
     run, outer = KernelRun(memory, {}, []), scope((3,))
     run.execute(Let("t", constant(2.0, F32)), outer, outer)
@@ -100,7 +100,7 @@ def test_statements():
 
 
 def test_a_row_of_scratch_memory_for_each_outer_iteration():
-    """What an iteration stores in it, another one does not see."""
+    """An iteration of the outer loop does not see what another one stored in its scratch row."""
     run = KernelRun({}, {"row": torch.zeros(2, 3)}, [2])
     outer = Scope({}, [i0], [2], run.load)
     inner = outer.nested([r0], [3])

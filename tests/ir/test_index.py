@@ -1,4 +1,4 @@
-"""Index algebra: what simplification says equals what the numbers say."""
+"""Index algebra: simplified expressions equal the original ones."""
 
 import sympy
 from hypothesis import given, strategies as st
@@ -50,7 +50,7 @@ def places(extents):
 
 @given(trees, sizes)
 def test_simplify_keeps_the_value(expression, extents):
-    """A simplified index is the same number at every point."""
+    """A simplified index has the same value at each point."""
     tidy = simplify(expression, ranges(extents))
     for point in places(extents):
         assert value_of(tidy, point) == value_of(expression, point)
@@ -78,7 +78,7 @@ def test_upper_bound_holds(expression, extents):
 
 @given(sizes)
 def test_unflatten_undoes_flatten(extents):
-    """A position, counted and found again, is itself."""
+    """unflatten(flatten(position)) is the position."""
     size = [sympy.Integer(each) for each in extents]
     position = [
         I0 if extents[0] > 1 else sympy.Integer(0),
@@ -89,13 +89,13 @@ def test_unflatten_undoes_flatten(extents):
 
 
 def test_a_split_and_joined_index_is_itself():
-    """8*(i0 // 8) + i0 % 8 is i0; equality of sizes sees through brackets."""
+    """8*(i0 // 8) + i0 % 8 is i0; equal sizes are found inside of parentheses."""
     assert simplify(8 * FloorDiv(I0, 8) + Mod(I0, 8), {I0: sympy.Integer(100)}) == I0
     assert known_equal(2 * (I0 + 1), 2 * I0 + 2) and not known_equal(I0, I1)
 
 
 def test_a_reshape_over_several_dimensions_is_one_walk():
-    """A contiguous tensor read in another shape is read from front to back."""
+    """A contiguous tensor that is read in another shape is indexed with one linear expression."""
     sizes = tuple(sympy.Integer(n) for n in (8, 64, 56, 56))
     i0, i1 = loop_variable(0), loop_variable(1)
     ranges = {i0: sympy.Integer(4096), i1: sympy.Integer(392)}
@@ -105,14 +105,14 @@ def test_a_reshape_over_several_dimensions_is_one_walk():
 
 @given(trees, sizes)
 def test_without_rounding_nothing_is_smaller(expression, extents):
-    """What is left of an expression is never below it."""
+    """Without its floor divisions, an expression is never smaller."""
     for point in places(extents):
         for each in (expression, 4 * FloorDiv(expression, 4) - 3 * I0, -FloorDiv(expression, 3)):
             assert value_of(each, point) <= drop_floor_divisions(each).xreplace(point)
 
 
 def test_as_often_as_it_is_divided():
-    """Rounding down takes nothing away that the next size could bring back."""
+    """A quotient is replaced only where it is multiplied by its divisor."""
     assert drop_floor_divisions(2 * FloorDiv(I0, 2) - I0) == 0
     assert drop_floor_divisions(2 * FloorDiv(I0 + 1, 2) - I0) == 1
     assert drop_floor_divisions(3 * FloorDiv(I0, 2)) == 3 * FloorDiv(I0, 2)

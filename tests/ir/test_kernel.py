@@ -23,7 +23,7 @@ X = Load("x", (i0,), torch.float32)
 
 
 def test_an_access_is_named_by_its_stride():
-    """Along the loop that is vectorised: one load, one broadcast, or W loads."""
+    """Along the vectorised loop, an access is one load, one broadcast, or W loads."""
     assert access(64 * i0 + i1, (), i1) == "contiguous"
     assert access(64 * i0 + i1, (), i0) == "strided"
     assert access(64 * i0, (), i1) == "broadcast"
@@ -31,34 +31,34 @@ def test_an_access_is_named_by_its_stride():
 
 
 def test_an_index_from_memory_is_a_gather():
-    """Whatever its stride seems to be."""
+    """A loaded index is a gather, whatever its stride."""
     symbol = loop_variable(7)
     gather = Gather(symbol, X, i0, wraps=True)
     assert access(symbol + i1, (gather,), i1) == "gather"
 
 
 def test_small_strides_are_shuffled_out_of_vectors():
-    """Up to four elements; not where the other loop is contiguous, which is then the one to vectorise."""
+    """Strides up to four are loaded as vectors and shuffled, unless the other loop is contiguous."""
     assert has_small_stride(2 * i0 + 64 * i1, i0, i1)
     assert not has_small_stride(8 * i0 + 64 * i1, i0, i1)
     assert not has_small_stride(2 * i0 + i1, i0, i1)
 
 
 def test_transposed_accesses():
-    """Contiguous along rows, and strided along lanes."""
+    """A transposed access is contiguous along rows, and strided along lanes."""
     assert is_transposed_access(i1 + 64 * i0, lanes=i0, rows=i1)
     assert not is_transposed_access(i0 + 64 * i1, lanes=i0, rows=i1)
     assert not is_transposed_access(i1, lanes=i0, rows=i1)  # a broadcast along lanes
 
 
 def test_rows_of_unknown_length_may_be_packed():
-    """A symbolic size may be small; a constant one is known."""
+    """A row of symbolic length counts as short; a constant length is compared with MAX_SHORT_ROW."""
     assert is_short_row((Loop(r0, i0),))
     assert not is_short_row((Loop(r0, MAX_SHORT_ROW + 1),))
 
 
 def test_a_matrix_product_is_found_among_the_nests():
-    """A sum is none, though it reduces as well."""
+    """A matrix product is found among the loop nests; a sum is not one, though it is a reduction, too."""
 
     def kernel(kind):
         return Kernel("k", torch.device("cpu"), (), (Nest((Loop(r0, 8),), (Accumulate("a", kind, X),)),))

@@ -1,4 +1,4 @@
-"""The operator of a linear layer and its cross entropy, a part of the rows at a time."""
+"""The operator of a linear layer and its cross entropy, which computes a part of the rows at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
 
 
 def test_parts_of_the_rows_give_the_whole(monkeypatch):
-    """Loss and gradients of three parts are those of all rows at once."""
+    """Loss and gradients of three parts equal those of all rows at once."""
     monkeypatch.setattr(linear_cross_entropy, "CHUNK_BYTES", 4 * 30 * 4)
     torch.manual_seed(0)
     x, w, b = (torch.randn(size, requires_grad=True) for size in ((10, 6), (30, 6), (30,)))
@@ -24,7 +24,7 @@ def test_parts_of_the_rows_give_the_whole(monkeypatch):
 
 
 def test_all_targets_ignored_is_nan():
-    """The mean of nothing, as in eager mode."""
+    """The mean over no targets is NaN, as in eager mode."""
     x, w, target = torch.randn(3, 4), torch.randn(5, 4), torch.full((3,), -100)
     loss = loss_of_rows(*OPERATOR(x, w, None, target, -100), target, 5, 1, -100, 0.0, x.dtype)
     assert loss.isnan()

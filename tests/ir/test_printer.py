@@ -29,13 +29,13 @@ A, B, C = (Load(name, (i0,), torch.float32) for name in "abc")
     (IndexOf(8 * i0 + i1, torch.int64) * constant(2, torch.int64), "(8*i0 + i1) * 2"),
 ])  # fmt: skip
 def test_bodies_have_the_fewest_parentheses_that_keep_their_meaning(body, text):
-    """As Python would read them."""
+    """Bodies have only the parentheses that Python needs."""
     assert print_expr(body) == text
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_numbers_are_the_shortest_text_that_rounds_to_them(dtype):
-    """Read back in the same type, they are the same number."""
+    """A constant is printed as the shortest text that parses to the same number in its dtype."""
     for value in (0.1, 1 / 3, 1e-5, 65504.0, -0.0, math.pi):
         number = torch.tensor(value, dtype=dtype).item()
         text = print_number(number, dtype)
@@ -45,13 +45,13 @@ def test_numbers_are_the_shortest_text_that_rounds_to_them(dtype):
 
 
 def test_numbers_without_digits():
-    """Infinity and nan have Python's names, bools are bools."""
+    """Infinity and nan are printed with Python's names, and bools as bools."""
     assert print_number(math.inf, torch.float32) == "inf" and print_number(math.nan, torch.float32) == "nan"
     assert print_number(True, torch.bool) == "True"
 
 
 def test_indices_and_types():
-    """Divisions are Python's; types have their names without the module."""
+    """Divisions are printed as Python's; dtypes without the module."""
     assert print_index(FloorDiv(i0, 8) + Mod(i1, 2)).replace(" ", "") in (
         "i0//8+i1%2",
         "i1%2+i0//8",

@@ -14,7 +14,7 @@ RANGE = ProfilerRange("inference.kernel0", "add, sin", ((OWN, 2), (OWN, 5), ("/l
 
 
 def test_a_label_says_where_the_program_is_now():
-    """Lines of the frame move with it; files are named without their folders, each once."""
+    """A label contains the line in the program; files are named without folders."""
     origin = FrameOrigin("/home/me/model.py", 10, "0/0")
     assert RANGE.label(origin) == "0/0.inference.kernel0 add, sin (model.py:12,15; other.py:7)"
     assert RANGE.label(FrameOrigin("/home/me/model.py", 20)).startswith("inference.kernel0 add, sin (model.py:22,25")
@@ -22,7 +22,7 @@ def test_a_label_says_where_the_program_is_now():
 
 
 def test_a_frame_is_current_while_it_is_compiled():
-    """Frames nest, an exception ends one as well, and other contexts do not see it."""
+    """A frame is current while it is compiled: frames nest, an exception ends one, and other contexts do not see it."""
     assert current_origin() == FrameOrigin()
     outside = contextvars.copy_context()
     with (
@@ -38,7 +38,7 @@ def test_a_frame_is_current_while_it_is_compiled():
 
 
 def test_a_stage_is_seen_by_a_profiler_alone():
-    """Without one nothing is recorded, and the context does nothing."""
+    """Without a profiler a stage records nothing."""
     with stage_range("lowering") as nothing:
         assert nothing is None
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile, stage_range("lowering"):

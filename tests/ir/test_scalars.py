@@ -1,4 +1,4 @@
-"""When two numbers are one number, and that the compiler goes by it wherever it looks for one that it has seen."""
+"""Equality of numbers: the compiler distinguishes 0.0 and -0.0, 1 and True, wherever it looks up a number."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NUMBERS = (0, 0.0, -0.0, 0j, complex(-0.0, 0.0), complex(0.0, -0.0), False, 1, 1
 
 
 def test_numbers_that_a_program_can_tell_apart_are_several():
-    """Each of these is itself alone, NaN too, whichever object it is."""
+    """Each of these numbers equals only itself; NaN equals itself as another object, too."""
     for left, right in itertools.product(enumerate(NUMBERS), repeat=2):
         assert scalars.same(left[1], right[1]) == (left[0] == right[0]), (left, right)
     assert scalars.same(float("nan"), float("nan"))
 
 
 def test_constants_of_the_ir_are_as_their_numbers():
-    """Constants, and bodies of them, are equal and keys as their numbers are; the dtype counts."""
+    """Constants, and bodies with them, compare and hash as their numbers and dtypes do."""
     positive, negative = Constant(0.0, torch.float32), Constant(-0.0, torch.float32)
     assert positive != negative
     assert apply("neg", positive) != apply("neg", negative)
@@ -54,12 +54,12 @@ ZEROS = {
 
 @pytest.mark.parametrize("name", ZEROS)
 def test_both_zeros_in_one_graph(name):
-    """0.0 and -0.0 (and 1, 1.0, True) side by side keep their signs, on every target."""
+    """0.0 and -0.0 (and 1, 1.0, True) in one graph keep their signs and types, on every target."""
     check(ZEROS[name], torch.tensor([1.0, -2.0, 0.0, -0.0, INF, 3.0]))
 
 
 def test_the_sign_of_nan():
-    """C++ that is written for -nan has its sign. (Triton's constants have none.)"""
+    """A constant -nan has its sign in C++. (Triton's constants do not.)"""
     check(lambda x: [torch.copysign(x, NAN), torch.copysign(x, -NAN)], torch.ones(5), triton=False)
 
 
@@ -69,20 +69,20 @@ LARGE = torch.tensor([2**24 + 1, 2**31 - 1, 2**53 + 1, 2**62 + 1, 5, 0])
 @pytest.mark.parametrize("value", [1.5, -3.7, 2, True])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
 def test_integers_outside_a_mask_stay_as_they_are(dtype, value):
-    """Only the number that fills is converted: above 2**24 a float is not every integer."""
+    """Only the fill value is converted: a float cannot represent every integer above 2**24."""
     x = LARGE.to(dtype)
     check(lambda x, mask: [x.masked_fill(mask, value), x.masked_fill(mask, torch.tensor(2.5))], x, x < 9)
 
 
 def test_a_mask_that_broadcasts_the_input():
-    """The result has the common shape, and 16-bit numbers are rounded before they are compared with."""
+    """The result has the broadcast shape, and a number is rounded to 16 bits before it is compared."""
     x, mask = torch.randn(1, 4).bfloat16(), torch.tensor([[True], [False], [True]])
     check(lambda x, mask: torch.masked_fill(x, mask, 1.23456789) + 1, x, mask, exact_strides=False)
 
 
 @pytest.mark.parametrize("of", [lambda x: x.clamp(-300, 300), lambda x: x.half().masked_fill(x > 0, -1e9)])
 def test_numbers_that_a_dtype_lacks(of):
-    """They are ATen's to refuse, or to clamp as torch 2.15 does."""
+    """Numbers outside the dtype's range are left to ATen, which refuses or (torch 2.15) clamps them."""
     x = torch.ones(3, dtype=torch.int8)
     try:
         expected = of(x)
@@ -99,7 +99,7 @@ COMPLEX = (complex(NAN, 1), complex(1, INF), complex(-0.0, -INF), complex(INF, N
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
 @pytest.mark.parametrize("number", COMPLEX, ids=str)
 def test_complex_numbers_whose_text_is_another(backend, number):
-    """Graphs and wrappers write them as calls: ``nanj`` is a name, and ``-0j`` another number."""
+    """Complex constants are printed as calls: ``nanj`` would be a name, and ``-0j`` another number."""
 
     def function(x, y):
         return x.masked_fill(x.real > 0, number), x * number, torch.full((2,), number), torch.where(y > 0, number, 1.0)
@@ -111,12 +111,12 @@ def test_complex_numbers_whose_text_is_another(backend, number):
 
 @pytest.mark.parametrize("backend", ["inductor", "eager"])
 def test_complex_nan_as_an_argument(backend):
-    """Each is a constant of its graph, whose other part counts: none is taken for another, and none is refused."""
+    """Complex numbers with NaN are distinct constants of the graph, and none is refused."""
 
     def function(x, number):
         return x * number, torch.full((2,), number)
 
-    nbcompile.reset()  # entries of the other backend count for the limit
+    nbcompile.reset()  # entries of the other backend count in the limit
     compiled, x = nbcompile.compile(function, backend=backend), torch.ones(3)
     numbers = (
         complex(NAN, 1),
@@ -134,7 +134,7 @@ def test_complex_nan_as_an_argument(backend):
 
 
 def test_tuples_and_sets_that_hold_nan_as_constants():
-    """The tuple is the same one as long as its other items are."""
+    """A tuple with NaN equals another one if its other items are equal."""
     members = frozenset({NAN, 1.0})
     compiled = nbcompile.compile(lambda x, t: (x * len(t) + t[1], NAN in members), backend="eager")
     with warnings.catch_warnings():

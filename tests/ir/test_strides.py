@@ -24,7 +24,7 @@ linear = st.lists(st.integers(0, 12), min_size=4, max_size=4).map(lambda c: c[0]
 
 @given(trees, sizes)
 def test_a_stride_is_what_one_step_moves(expression, extents):
-    """Where a stride is stated, each step along the loop moves by it."""
+    """A stride, if it is known, is the difference of the index between two iterations."""
     step = stride_along(expression, I1)
     if step is None:
         return
@@ -34,7 +34,7 @@ def test_a_stride_is_what_one_step_moves(expression, extents):
 
 @given(trees, sizes, st.sampled_from((1, -1)))
 def test_steepness_bounds_every_step(expression, extents, sign):
-    """From one iteration to the next an index rises no further than its max_slope, where it has one."""
+    """The difference between two iterations is at most max_slope, if it is known."""
     bound = max_slope(sign * expression, I1)
     if bound is not None:
         values = [value_of(sign * expression, {I0: extents[0], I1: at, I2: extents[2]}) for at in range(12)]
@@ -43,7 +43,7 @@ def test_steepness_bounds_every_step(expression, extents, sign):
 
 @given(trees, sizes)
 def test_straight_blocks_are_straight(expression, extents):
-    """Within a block that begins at a multiple of its length an index moves by the same step."""
+    """In a block that starts at a multiple of its length, the index has a constant stride."""
     found = piecewise_stride(expression, I1)
     if found is not None:
         step, length = found
@@ -53,7 +53,7 @@ def test_straight_blocks_are_straight(expression, extents):
 
 
 def test_a_row_of_blocks_is_straight_in_each():
-    """The rows of an image that is cut into patches; of rows that are no whole blocks, nothing is said."""
+    """Rows of an image in patches have a constant stride in each block; for other rows the result is None."""
     patches = 224 * Mod(FloorDiv(I1, 16), 16) + 50176 * FloorDiv(I1, 256) + Mod(I1, 16)
     assert piecewise_stride(patches, I1) == (1, 16)
     assert piecewise_stride(Mod(I1 + 6, 16), I1) == (1, 2)
@@ -62,7 +62,7 @@ def test_a_row_of_blocks_is_straight_in_each():
 
 
 def test_repetition():
-    """How often each place is read before the next; None where it is anything but that."""
+    """The number of consecutive iterations with one index, or None."""
     assert repeat_count(8 * I0 + FloorDiv(I1, 2), I1) == 2
     assert repeat_count(8 * FloorDiv(I1, 2), I1) is None
     assert repeat_count(FloorDiv(I1 + 1, 2), I1) is None

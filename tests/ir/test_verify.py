@@ -1,4 +1,4 @@
-"""The verifier refuses what breaks the IR's rules; the printer shows what is there; the evaluator is eager."""
+"""The verifier refuses programs that break the IR's rules; the printer shows programs; the evaluator is eager mode."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def planned():
 
 
 def test_a_good_program_passes_and_computes():
-    """Program and schedule are well-formed, and both evaluate to eager's values."""
+    """Program and schedule pass the verifier, and both evaluate to eager's values."""
     inputs, schedule = planned()
     verify_schedule(schedule)
     (result,) = evaluate.run(schedule, inputs)
@@ -47,7 +47,7 @@ def test_types_are_checked(body):
 
 
 def test_names_are_checked():
-    """A buffer made twice, and one never made, are refused."""
+    """A buffer that is defined twice, or never, is refused."""
     _, schedule = planned()
     program = schedule.program
     with pytest.raises(InvalidIR):
@@ -57,7 +57,7 @@ def test_names_are_checked():
 
 
 def test_text():
-    """Bodies print as arithmetic; programs and schedules name every buffer."""
+    """Bodies are printed as arithmetic; programs and schedules name every buffer."""
     assert print_expr(apply("tanh", X + 1.0)) == "tanh(x[i0, i1] + 1.0)"
     _, schedule = planned()
     assert "total" in print_program(schedule.program) and "kernel_total" in print_schedule(schedule)
@@ -66,7 +66,7 @@ def test_text():
 @pytest.mark.parametrize("wide", [torch.float32, torch.float64, torch.int32, torch.int64, torch.float16, torch.bool])
 @pytest.mark.parametrize("narrow", [torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int32, torch.bool])
 def test_a_cast_there_and_back_is_nothing_where_all_numbers_survive(wide, narrow):
-    """bfloat16 is in float32, int32 is not: as the type's limits tell, and a few of its numbers."""
+    """A cast there and back is removed only if all values survive: bfloat16 in float32, but not int32."""
     x = replace(X, dtype=narrow)
     folded = cast(cast(x, wide), narrow) == x
     if narrow.is_floating_point:
@@ -80,7 +80,7 @@ def test_a_cast_there_and_back_is_nothing_where_all_numbers_survive(wide, narrow
 
 
 def test_small_algebra_of_bodies():
-    """A cast to the own type is nothing; substitution moves every index; cost counts operations."""
+    """A cast to the same dtype is removed; substitution changes every index; cost counts operations."""
     assert cast(X, torch.float32) is X
     moved = substitute(X + X, {I0: I1, I1: I0})
     assert [node.index for node in walk(moved) if isinstance(node, Load)] == [(I1, I0)] * 2

@@ -8,6 +8,6 @@ from nbcompile.ir.written_kernel import WrittenKernel
 
 
 def test_it_is_printed_by_its_name():
-    """Without its text, which the record has among the kernels."""
+    """A written kernel is printed by its name; the record has its text."""
     kernel = WrittenKernel("copied", "import triton\n", ("x",), 3, 4, 3)
     assert print_buffer(Extern("copied0", kernel, (), {}, "because")) == "copied0 = copied()    # because"

@@ -1,4 +1,4 @@
-"""Masks and changes of scores that tests of flex attention share."""
+"""Masks and score functions that tests of flex attention share."""
 
 from __future__ import annotations
 

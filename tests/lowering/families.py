@@ -1,4 +1,4 @@
-"""Families of operators, each checked whole, decomposed and with dynamic sizes; and the tensors that they are given.
+"""Families of operators, each compiled whole, decomposed and with dynamic sizes; and their input tensors.
 
 FAMILIES = {"casts": (lambda x: [x.double(), x.bool()], (x,))}
 
@@ -30,5 +30,5 @@ every_way = pytest.mark.parametrize("how", WAYS)
 def check_family(
     function: Callable[..., Any], inputs: tuple[Any, ...], how: str, needs_aten: Collection[str] = ()
 ) -> None:
-    """Check a family one way; ``needs_aten`` are the ways in which some of it is a call of ATen."""
+    """Check one family in one way; ``needs_aten`` lists the ways in which it calls ATen."""
     check(function, *inputs, allow_extern=how in needs_aten, **WAYS[how])

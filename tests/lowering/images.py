@@ -1,4 +1,4 @@
-"""Images that tests of pooling and of resizing share, and gradients of what is computed of them."""
+"""Images that tests of pooling and of resizing share, and a check of their gradients."""
 
 from __future__ import annotations
 

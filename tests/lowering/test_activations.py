@@ -1,4 +1,4 @@
-"""Activations compute what eager computes, as programs and as kernels."""
+"""Activations compute eager's values, as programs and as kernels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_family(name, how):
 
 
 def test_the_share_of_a_normal_distribution():
-    """ndtr and what is made of it, in each type: gelu and its derivative."""
+    """ndtr, and gelu and its derivative, which use it, equal eager's in each dtype."""
     x, grad = torch.randn(7, 33), torch.randn(7, 33)
     check(lambda x: F.gelu(x) + torch.special.ndtr(x), x, must_be_triton=True)
     check(lambda grad, x: torch.ops.aten.gelu_backward(grad, x), grad, x, must_be_triton=True)

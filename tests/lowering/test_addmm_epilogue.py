@@ -1,4 +1,4 @@
-"""The bias of a matrix product is added by the loop that reads the product, where there is one."""
+"""The bias of a matrix product is added in the loop that reads the product, if there is one."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def scaled(x, w, b):
 
 @pytest.mark.parametrize("function", [read_by_a_loop, read_through_a_view, read_twice, bias_of_rows])
 def test_the_bias_is_the_readers(function):
-    """The library multiplies, and the loop adds."""
+    """ATen computes the product, and the loop that reads it adds the bias."""
     program, _ = check(function, torch.randn(6, 5), torch.randn(5, 4), torch.randn(4), allow_extern=True)
     assert externs(program) == [MM]
 
 
 @pytest.mark.parametrize("function", [returned, returned_as_a_view, multiplied_again, scaled])
 def test_the_bias_is_the_products(function):
-    """What needs memory with the bias in it is ATen's sum, as is one with factors."""
+    """If the sum itself needs memory, or has factors, ATen's addmm computes product and bias."""
     program, _ = check(function, torch.randn(6, 5), torch.randn(5, 4), torch.randn(4), allow_extern=True)
     assert ADDMM in externs(program)
 
 
 def test_narrow_types_are_rounded_once():
-    """A sum in bfloat16 is rounded after the bias, as eager's is."""
+    """A sum in bfloat16 is rounded once, after the bias, as in eager mode."""
     tensors = (each.bfloat16() for each in (torch.randn(6, 5), torch.randn(5, 4), torch.randn(4)))
     program, _ = check(read_by_a_loop, *tensors, allow_extern=True)
     assert externs(program) == [ADDMM]

@@ -1,4 +1,4 @@
-"""An index out of bounds is eager's error, and no memory outside the tensor is touched."""
+"""An index out of bounds raises eager's error, and no memory outside the tensor is read or written."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OPERATORS = {
 
 
 def outcome(function, *inputs):
-    """The result, or the kind of error."""
+    """The result, or the class of the error."""
     try:
         return function(*inputs)
     except (IndexError, RuntimeError) as error:
@@ -58,7 +58,7 @@ def require_same(found, expected):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_indices_out_of_bounds(name):
-    """Too large, too small, negative ones that count from the end: as eager, also with sizes that are symbols."""
+    """Indices that are too large, too small or negative behave as in eager mode, with symbolic sizes, too."""
     function = OPERATORS[name]
     for dynamic in (False, True):
         compiled = nbcompile.compile(function, fullgraph=True, dynamic=dynamic)
@@ -70,7 +70,7 @@ def test_indices_out_of_bounds(name):
 
 
 def test_no_index_at_all():
-    """An empty index asks for nothing, also of a tensor without elements; any index into such a tensor is out of bounds."""
+    """An empty index is valid, also for a tensor without elements; any other index into it is out of bounds."""
     function = nbcompile.compile(lambda x, ids: x[ids] * 2, fullgraph=True)
     none = torch.empty(0, dtype=torch.int64)
     assert function(x, none).shape == (0, 8)
@@ -80,13 +80,13 @@ def test_no_index_at_all():
 
 
 def test_a_mask_keeps_an_index_from_being_read():
-    """Padding: what is not wanted is not complained about."""
+    """A masked load with an index out of bounds is no error, as for padding."""
     function = nbcompile.compile(lambda x, ids: F.pad(x[ids], (0, 0, 1, 1)).sum(), fullgraph=True)
     torch.testing.assert_close(function(x, good), x[good].sum())
 
 
 def test_the_tensor_is_unharmed():
-    """After the error, a tensor that was to be changed in place still holds what it held around the index."""
+    """After the error, a tensor that was to be mutated still holds its old values around the index."""
     guarded = torch.zeros(64)
     inside = guarded[16:48].view(4, 8)
 

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.lowering.bounds_errors: an index out of bounds has eager's class and text."""
+"""Tests for nbcompile.lowering.bounds_errors: an index out of bounds raises an error with eager's class and text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PROGRAMS = {
 
 
 def error_of(function):
-    """The class and text of the error of a call."""
+    """The class and text of the error that a call raises."""
     with pytest.raises((IndexError, RuntimeError)) as raised:
         function(torch.arange(12.0).view(3, 4))
     return raised.type, str(raised.value)
@@ -55,13 +55,13 @@ def error_of(function):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_errors_are_those_of_eager_mode(name):
-    """One ATen operator serves several functions, whose errors differ in class and text."""
+    """One ATen operator serves several functions, whose errors differ in class and text, as in eager mode."""
     function = PROGRAMS[name]
     assert error_of(nbcompile.compile(function, fullgraph=True)) == error_of(function)
 
 
 def test_index_add_of_a_vector_has_the_class():
-    """Rows of a matrix go through scatter_add in eager mode, elements of a vector do not: other classes."""
+    """In eager mode index_add goes through scatter_add for rows, and not for elements: the errors' classes differ."""
 
     def add(x):
         return x[0].index_add(0, ids, torch.ones(3)), x.view(3, 2, 2).index_add(1, ids % 2, torch.ones(3, 3, 2))
@@ -71,7 +71,7 @@ def test_index_add_of_a_vector_has_the_class():
 
 @pytest.mark.parametrize("position", [0, 1])
 def test_binary_cross_entropy_has_the_class(position):
-    """The check of inputs and targets has the class of eager mode's."""
+    """The check of inputs and targets raises an error of eager mode's class."""
     given = [torch.full((3,), 0.5), torch.full((3,), 0.5)]
     given[position] = torch.tensor([0.5, 2.0, 0.5])
 

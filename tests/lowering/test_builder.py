@@ -1,4 +1,4 @@
-"""The program under construction: when a value is stored, in which layout, and how ATen gets it."""
+"""The builder of a program: when a value is stored, in which layout, and how ATen gets it as an argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def build(*size, stride=None, dtype=F32, name="x"):
 
 
 def plus_one(value):
-    """Some work on each element."""
+    """The sum of a value and one."""
     return Value(value.dtype, value.device, value.size, apply("add", value.body, constant(1.0, value.dtype)))
 
 
@@ -40,7 +40,7 @@ def made(builder):
 
 
 def result_node(builder, example):
-    """Lower, from now on, a node with this result; the node."""
+    """A node with this result; from now on the builder lowers it."""
     node = fx.Graph().placeholder("node")
     node.meta["val"] = example
     builder.node = node
@@ -48,7 +48,7 @@ def result_node(builder, example):
 
 
 def test_names_are_counted_and_meet_no_input():
-    """Each prefix has its own count; a name that an input has is left out."""
+    """Each prefix has a separate counter; the name of an input is skipped."""
     builder, _ = build(2, name="buf1")
     assert [builder.fresh("buf") for _ in range(3)] == ["buf0", "buf2", "buf3"]
     assert builder.fresh("extern") == "extern0"
@@ -56,7 +56,7 @@ def test_names_are_counted_and_meet_no_input():
 
 
 def test_a_whole_buffer_is_not_stored_again():
-    """Unless a copy is wanted, or another layout; a part of it, or work on it, is a buffer of its own."""
+    """A buffer is stored again only as a copy, or in another layout; a part of it, or work on it, is a new buffer."""
     builder, x = build(2, 3)
     assert builder.realize(x) is x and made(builder) == []
     assert builder.realize(x, contiguous(indices((2, 3)))) is x
@@ -70,7 +70,7 @@ def test_a_whole_buffer_is_not_stored_again():
 
 
 def test_what_is_stored_reads_dimensions_of_one_element_at_zero():
-    """Fusion compares indices as they are written; a value without elements loads nothing."""
+    """A dimension of size 1 is indexed with zero, as fusion compares indices; an empty value loads nothing."""
     builder, x = build(1, 3)
     builder.realize(x, copy=True)
     assert made(builder)[-1].body == Load("x", (ZERO, i1), F32)
@@ -80,21 +80,21 @@ def test_what_is_stored_reads_dimensions_of_one_element_at_zero():
 
 
 def test_complex_numbers_are_not_stored():
-    """There is no kernel for them: the caller falls back to ATen."""
+    """A complex value raises an error, because no kernel supports it: the caller falls back to ATen."""
     builder, x = build(2, dtype=torch.complex64)
     with pytest.raises(UnsupportedDtype):
         builder.realize(x, copy=True)
 
 
 def test_a_value_is_stored_into_the_input_that_it_mutates():
-    """The buffer has a name of its own; later loads are those of the input."""
+    """The buffer has a new name; later loads read the input."""
     builder, x = build(2)
     written = builder.realize(plus_one(x), writes_to="x")
     assert (made(builder)[-1].name, made(builder)[-1].writes_to, written.body.buffer) == ("buf0", "x", "x")
 
 
 def test_only_costly_values_are_stored_before_several_uses():
-    """Few additions and loads are computed again; a transcendental, or three loads, are stored."""
+    """A few additions and loads are recomputed for each use; a value above CHEAP_COST, or three loads, are stored."""
     builder, x = build(4)
     assert builder.realize_if_costly(plus_one(x)).body == plus_one(x).body and made(builder) == []
     deep = x.body
@@ -108,7 +108,7 @@ def test_only_costly_values_are_stored_before_several_uses():
 
 
 def test_a_result_has_the_strides_that_the_fake_tensor_has():
-    """Of the same size and dense, in any order; else row-major."""
+    """A result has the strides of the fake tensor if that is dense and of equal size; otherwise it is row-major."""
     builder, x = build(2, 3)
     assert builder.default_layout(x) == contiguous(indices((2, 3)))
     for example, stride in (
@@ -119,7 +119,7 @@ def test_a_result_has_the_strides_that_the_fake_tensor_has():
 
 
 def test_channels_last_is_inherited_by_what_is_computed_from_it():
-    """An intermediate result of a buffer in that layout has it, too; what the graph returns does not."""
+    """An intermediate that is computed from a channels-last buffer is channels-last; a result of the graph is not."""
     builder, x = build(2, 3, 4, 5)
     node = result_node(builder, torch.empty(2, 3, 4, 5))
     builder.channels_last.add("x")
@@ -140,7 +140,7 @@ def test_channels_last_is_inherited_by_what_is_computed_from_it():
     ],
 )
 def test_kept_dimensions_are_numbered_anew(dims, keepdim, size, reduced, body_index):
-    """``sum(1)`` of ``x[i0, i1, i2]`` is the sum over ``r0`` of ``x[i0, r0, i1]``; keepdim leaves a 1 in its place."""
+    """``sum(1)`` of ``x[i0, i1, i2]`` is the sum over ``r0`` of ``x[i0, r0, i1]``; keepdim leaves a size of 1."""
     builder, x = build(2, 3, 4)
     result = builder.reduce(x, dims, keepdim, "sum", F32, F32)
     (buffer,) = made(builder)
@@ -149,7 +149,7 @@ def test_kept_dimensions_are_numbered_anew(dims, keepdim, size, reduced, body_in
 
 
 def test_a_reduction_over_single_elements_is_none():
-    """There is no loop and no buffer; the type is that of the result, a sum begins with 0.0, and argmax is 0."""
+    """A reduction over one element needs no loop and no buffer; it has the result's dtype, and argmax is 0."""
     builder, x = build(2, 1)
     element = cast(Load("x", (i0, ZERO), F32), torch.float64)
     assert builder.reduce(x, [1], False, "max", torch.float64, torch.float64).body == element
@@ -159,7 +159,7 @@ def test_a_reduction_over_single_elements_is_none():
 
 
 def test_a_scan_keeps_the_size():
-    """One buffer along one dimension, computed in the wider type."""
+    """A scan is one buffer along one dimension, and is computed in the wider dtype."""
     builder, x = build(2, 3, dtype=torch.bfloat16)
     result = builder.scan(x, 1, "sum", torch.bfloat16, F32)
     (buffer,) = made(builder)
@@ -167,7 +167,7 @@ def test_a_scan_keeps_the_size():
 
 
 def test_a_scatter_writes_to_a_copy():
-    """The target of a functional operator is never written itself; sums of bfloat16 are kept wider meanwhile."""
+    """A functional scatter does not mutate its target; a sum in bfloat16 is accumulated in float32."""
     builder, x = build(4, dtype=torch.bfloat16)
     source = Value(torch.bfloat16, CPU, indices((2,)), constant(1.0, torch.bfloat16))
     result = builder.scatter(x, source, [IndexOf(i0, torch.int64, ())], "sum")
@@ -188,7 +188,7 @@ VIEWS = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_plain_index_is_a_view(name):
-    """Strides are the factors of the loop variables, and the rest is the offset."""
+    """The strides are the factors of the loop variables, and the offset is the constant."""
     size, position, stride, offset = VIEWS[name]
     builder, x = build(4, 8)
     view = builder.view_of(reindexed(x, indices(size), position))
@@ -196,14 +196,14 @@ def test_a_plain_index_is_a_view(name):
 
 
 def test_what_no_tensor_can_be_is_no_view():
-    """A flipped dimension has a negative stride; work on an element is not in memory."""
+    """A flipped dimension has a negative stride, so it is no view; a computed value is not in memory."""
     builder, x = build(4)
     assert builder.view_of(reindexed(x, x.size, (3 - i0,))) is None
     assert builder.view_of(plus_one(x)) is None
 
 
 def test_aten_gets_the_strides_that_its_graph_says():
-    """A view with these strides is passed as it is; another one is copied, unless any will do."""
+    """A view with the expected strides is passed without a copy, also where any strides will do; others are copied."""
     builder, x = build(4, 8)
     turned = reindexed(x, indices((8, 4)), (i1, i0))
     as_is = builder.as_argument(turned, Layout(indices((8, 4)), indices((1, 8))), False)
@@ -214,7 +214,7 @@ def test_aten_gets_the_strides_that_its_graph_says():
 
 
 def test_an_expanded_argument_is_computed_once_along_its_zeros():
-    """Its buffer has one element there, and the view repeats it."""
+    """The buffer of an expanded argument has one element along the expanded dimension, and the view has stride 0."""
     builder, x = build(4)
     row = reindexed(plus_one(x), indices((4, 5)), (i0,))
     wanted = Layout(indices((4, 5)), indices((1, 0)))
@@ -223,7 +223,7 @@ def test_an_expanded_argument_is_computed_once_along_its_zeros():
 
 
 def test_an_operator_that_mutates_says_which_buffers():
-    """By its schema, once for each; one that does not has none. Its results are buffers that read the call."""
+    """A call lists each mutated buffer once, as its schema says; the results are buffers that refer to the call."""
     builder, x = build(4)
     view = builder.view_of(x)
     result = torch.empty(4)
@@ -236,7 +236,7 @@ def test_an_operator_that_mutates_says_which_buffers():
 
 
 def test_arguments_of_a_call_are_buffers_wherever_they_are_nested():
-    """A value in a list becomes a view; numbers stay; the copy has the strides that the node's argument has."""
+    """A value in a nested list becomes a view of a buffer; numbers are unchanged."""
     builder, x = build(4, 8)
     example = fx.Graph().placeholder("x")
     example.meta["val"] = torch.empty(4, 8)
@@ -247,7 +247,7 @@ def test_arguments_of_a_call_are_buffers_wherever_they_are_nested():
 
 
 def test_only_integers_are_indices():
-    """A gathered index is int64 in the program; one of floats or bools has no lowering."""
+    """A gathered index is int64 in the program; an index of floats or bools has no lowering."""
     builder, x = build(4, dtype=torch.int32)
     symbol, gather = builder.gather(x, index(9), True)
     assert (gather.symbol, gather.value.dtype, gather.wraps) == (symbol, torch.int64, True)
@@ -258,14 +258,14 @@ def test_only_integers_are_indices():
 
 
 def test_code_for_a_gpu_is_generated_for_tensors_of_the_cpu():
-    """A target moves the CPU's and meta tensors only; without one each device is its own."""
+    """A target replaces the CPU and the meta device; any other device, or one without a target, is unchanged."""
     gpu, other = torch.device("cuda", 0), torch.device("cuda", 1)
     assert Builder(device=gpu).target_device(CPU) == Builder(device=gpu).target_device(torch.device("meta")) == gpu
     assert Builder(device=gpu).target_device(other) == other and Builder().target_device(CPU) == CPU
 
 
 def test_a_condition_on_unknown_sizes_is_not_true():
-    """Statically true, or False: also where nothing is known."""
+    """A condition is true only if it is statically true; an unknown condition counts as false."""
     builder = Builder()
     assert builder.is_true(True) and not builder.is_true(False)
     assert builder.is_true(index(1) < index(2))
@@ -273,7 +273,7 @@ def test_a_condition_on_unknown_sizes_is_not_true():
 
 
 def test_new_buffers_belong_to_the_node_that_is_lowered():
-    """By its name; a part of the expression that another node made keeps that one's."""
+    """A new buffer has the name of the current node as origin."""
     builder, x = build(4)
     result_node(builder, torch.empty(4))
     builder.realize(plus_one(x))

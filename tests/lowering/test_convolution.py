@@ -1,4 +1,4 @@
-"""Convolutions with the channels of a pixel beside each other: chosen where they gain, and the result is eager's."""
+"""Convolutions in the channels-last format: chosen where it is faster, with eager's results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import nbcompile
 
 
 class Residual(nn.Module):
-    """Two convolutions, and a way around them."""
+    """Two convolutions with a residual connection."""
 
     def __init__(self, channels: int, stride: int = 1) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Residual(nn.Module):
 
 
 def nets():
-    """Nets with an image each."""
+    """Networks with an image each."""
     torch.manual_seed(0)
     yield "residual", Residual(16), torch.randn(4, 16, 13, 11)
     yield "chain", nn.Sequential(Residual(16), Residual(32, stride=2)), torch.randn(4, 16, 24, 24)
@@ -54,7 +54,7 @@ def compiled(net, x):
 @pytest.mark.parametrize("net, x", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 @pytest.mark.parametrize("given", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_elements_and_strides_are_those_of_eager(net, x, given):
-    """However the image lies in memory, the result lies as eager's does."""
+    """The result has eager's strides, whatever the format of the image."""
     net, x = net.eval(), x.contiguous(memory_format=given)
     result, notes = compiled(net, x)
     with torch.no_grad():
@@ -75,7 +75,7 @@ def test_elements_and_strides_are_those_of_eager(net, x, given):
     ids=["few channels", "one pixel", "transposed", "one dimension", "few pixels", "returned"],
 )
 def test_what_gains_nothing_stays(net, x):
-    """Few channels, few pixels, one pixel at a time, other kinds of convolution, a result that is returned as it is."""
+    """Convolutions that gain nothing keep their format: few channels or pixels, 1x1, other kinds, a returned result."""
     net = net.eval()
     result, notes = compiled(net, x)
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_what_gains_nothing_stays(net, x):
 
 
 def test_gradients_are_those_of_eager():
-    """A graph with a backward is left as it is written."""
+    """A graph with a backward pass keeps its format, and gradients equal eager's."""
     net, x = Residual(16), torch.randn(2, 16, 8, 8)
     result = nbcompile.compile(net)(x)
     got = torch.autograd.grad(result.sum(), net.parameters())
@@ -114,7 +114,7 @@ OTHER = {
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("name", [*SMALL, *OTHER])
 def test_small_ones_are_matrix_products(name, biased):
-    """Forward and backward, with eager's strides, whatever takes them; also of an image that is a view."""
+    """Small convolutions are matrix products, forward and backward, with eager's strides, for views of images, too."""
     shape, window, options = (SMALL | OTHER)[name]
     torch.manual_seed(0)
     dtype = torch.float64 if name == "double" else torch.float32
@@ -152,7 +152,7 @@ def test_small_ones_are_matrix_products(name, biased):
 
 
 def test_frozen_weights_and_inputs_without_gradient():
-    """The gradient of only the image, and of only the weight."""
+    """A convolution may need the gradient of the image alone, or of the weight alone."""
     torch.manual_seed(0)
     x, w = torch.randn(2, 3, 9, 7), torch.randn(5, 3, 3, 3)
     call = nbcompile.compile(lambda x, w: torch.nn.functional.conv2d(x, w).tanh())

@@ -33,7 +33,7 @@ LAST = torch.channels_last
     lambda x, w, b: F.conv3d(x[:, :, None], w[:, :, None], b, padding=(0, 1, 0)),
 ], ids=range(11))  # fmt: skip
 def test_a_convolution_with_what_follows_is_a_product(function):
-    """Windows, strides, padding, dilation; one to three dimensions; views; both orders of the channels."""
+    """Convolutions with stride, padding and dilation, in one to three dimensions, in both formats, are one kernel."""
     program, _ = check(function, X, W, B)
     assert sum(isinstance(each, Reduction) and each.kind == "dot" for each in program.buffers) == 1
 
@@ -45,5 +45,5 @@ def test_a_convolution_with_what_follows_is_a_product(function):
     lambda x, w, b: F.conv2d(x, w[:1], b[:1]),
 ], ids=["float32", "groups", "transposed", "one channel"])  # fmt: skip
 def test_others_are_the_librarys(function):
-    """What no candidate of ours computes."""
+    """A convolution that no template supports runs through ATen."""
     assert any(isinstance(each, Extern) for each in lowered(function, X, W, B).buffers)

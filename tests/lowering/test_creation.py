@@ -1,4 +1,4 @@
-"""Tensors that are made of no other: eager's values, dtypes and strides."""
+"""Creation operators: eager's values, dtypes and strides."""
 
 from __future__ import annotations
 

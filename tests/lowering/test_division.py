@@ -1,4 +1,4 @@
-"""Division that rounds, of float16 and bfloat16: eager rounds to the type on the way, but for a divisor of one element."""
+"""Rounded division in float16 and bfloat16: eager rounds intermediate values, except if the divisor has one element."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIVISIONS = {
 
 
 def numbers(dtype):
-    """Special numbers, whole ones, ordinary ones, and random patterns of bits."""
+    """Special values, integers, ordinary values, and random bit patterns."""
     random = torch.Generator().manual_seed(0)
     special = torch.tensor(SPECIAL, dtype=torch.float64).to(dtype)
     size = torch.rand(100, generator=random) * 6 - 3
@@ -46,14 +46,14 @@ def pairs(dtype, name=""):
 
 
 def within(given, name):
-    """Numbers whose quotients float32 has: of larger ones eager's vectors make a remainder of NaN."""
+    """Values whose quotients fit into float32: for larger quotients eager's vectors give NaN as remainder."""
     return given[~((given.abs() > 1e18) | (given.abs() < 1e-18)) | (given == 0)] if name in ("%", "fmod") else given
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_two_tensors(name, dtype):
-    """The quotient is rounded to the type before it is truncated; ``//`` rounds after each of its steps."""
+    """The quotient is rounded to the dtype before it is truncated; ``//`` rounds after each of its steps."""
     x, y = pairs(dtype, name)
     function = DIVISIONS[name]
     same_bits(nbcompile.compile(function)(x, y), function(x, y))
@@ -63,7 +63,7 @@ def test_two_tensors(name, dtype):
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_a_divisor_of_one_element(name, dtype, dynamic):
-    """A number, a tensor without dimensions and one with a single element are divisors of float32."""
+    """A number, a scalar tensor, and a tensor with one element are float32 divisors."""
     x = within(numbers(dtype), name)
     divisors = [0.1, -0.3, 7, 0.0, float("inf"), torch.tensor(0.3), torch.tensor(2049), torch.tensor(-3)]
     divisors += [*x[:24:2], *x[1:300:23].split(1), torch.tensor([2049]), torch.tensor([[30001]])]
@@ -79,7 +79,7 @@ def test_a_divisor_of_one_element(name, dtype, dynamic):
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("name", ["trunc", "floor", "//", "%", "/"])
 def test_one_element_by_a_tensor(name, dtype):
-    """A dividend that is a number is rounded to the type, as each quotient is; tensors of whole numbers are too."""
+    """A dividend that is a number is rounded to the dtype, as each quotient is; integer tensors are rounded, too."""
     y = within(numbers(dtype), name)
     whole = torch.randint(-3000, 3000, y.shape, generator=torch.Generator().manual_seed(1))
     dividends = [0.1, 2049, -7, torch.tensor(0.3), torch.tensor(2049), *y[:20:3], y[100:101]]
@@ -100,7 +100,7 @@ def test_one_element_by_a_tensor(name, dtype):
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_in_place_and_into_a_result(dtype):
-    """Operators in place, and those with ``out=``, round as the others do."""
+    """In-place operators and ``out=`` variants round as the functional operators do."""
 
     def function(x, y):
         results = [x.clone() for _ in range(5)]

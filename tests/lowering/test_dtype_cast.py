@@ -1,4 +1,4 @@
-"""Conversions between types, and computing in bfloat16: eager's values."""
+"""Dtype casts, and computation in bfloat16: eager's values."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_family(name, how):
 @pytest.mark.parametrize("number", [2, 2.5, True, -0.0, 3 + 1j], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16, torch.bool])
 def test_a_number_that_vmap_made_a_tensor(number, dtype):
-    """``s * 2`` of one element each is generated code, in the dtype and with the value of eager."""
+    """``s * 2`` of scalars under vmap is generated code, with eager's dtype and value."""
 
     def function(x):
         return torch.vmap(lambda s: (s * number, s + number, s * s + number))(x)

@@ -1,4 +1,4 @@
-"""Elementwise operators: the type that they are computed in."""
+"""Elementwise operators: the dtype of the computation."""
 
 import itertools
 import warnings
@@ -30,7 +30,7 @@ def value(dtype, ndim):
 
 @pytest.mark.parametrize("default", [torch.float32, torch.float64, torch.bfloat16])
 def test_types_are_promoted_as_torch_promotes_them(default):
-    """Two operands: tensors with and without dimensions, and numbers, of every type."""
+    """Operands of each pair of dtypes, as tensors, scalar tensors and numbers, are promoted as in torch."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(default)
     try:
@@ -45,7 +45,7 @@ def test_types_are_promoted_as_torch_promotes_them(default):
 
 
 def test_a_function_compiled_before_is_compiled_in_inference_mode():
-    """Nothing that one compilation remembers of types is a tensor, which a mode could refuse later."""
+    """The cached dtypes of one compilation contain no tensor, which inference mode could refuse later."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda x: x * 2 + 1)
     x = torch.ones(3)
@@ -59,7 +59,7 @@ def test_a_function_compiled_before_is_compiled_in_inference_mode():
     "function", [lambda x: x - True, lambda x: torch.sub(x, False), lambda x: torch.rsub(x, True), lambda x: True - x]
 )
 def test_true_is_not_subtracted(function):
-    """What torch refuses is refused, with its own words."""
+    """A subtraction of a bool raises torch's error."""
     x = torch.ones(3)
     with pytest.raises(RuntimeError, match="Subtraction"):
         function(x)
@@ -77,7 +77,7 @@ WITH_ANOTHER = (
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_operands_have_as_many_digits_as_in_eager(dtype, dynamic):
-    """Numbers and tensors of other types are rounded to float16 and bfloat16, as second factors and divisors they are not."""
+    """Numbers and tensors of other dtypes are rounded to 16 bits, except as second factors and divisors."""
     x = torch.randn(401).mul(0.5).to(dtype)
     x[::3] = 0.1
     single, double = torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64)
@@ -103,7 +103,7 @@ OF_THREE = (
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("text", OF_THREE)
 def test_factors_have_as_many_digits_as_in_eager(dtype, text):
-    """The factor of a sum is rounded to float16 and bfloat16, that of a product and the weight of lerp are not.
+    """The factor of a sum is rounded to float16 and bfloat16; the factor of a product and the weight of lerp are not.
 
     The sizes are whole vectors: eager mode's kernels compute what is left over in another way.
     """
@@ -239,14 +239,14 @@ BOUNDS = {
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bounds_have_eagers_sign_of_zero(name):
-    """Beside a number that is the value's own (beside a tensor eager's vectors and their remainder differ)."""
+    """A value that is clamped to an equal number has eager's sign of zero."""
     given = torch.tensor([-0.0, 0.0, -1.0, 1.0, 9.0] * 8)
     (found,) = targets.run_cpp(programs(BOUNDS[name], given)[1], (given,))
     assert torch.equal(found.signbit(), BOUNDS[name](given).signbit())
 
 
 def test_powers_are_products():
-    """Integers to any constant, floats up to the eighth power; a power of two is exact."""
+    """Powers of integers with a constant exponent, and of floats up to 8, are products; powers of two are exact."""
     check(lambda n: [n**0, n**4, n**7, n**63, n.to(torch.uint8) ** 5], n, must_be_triton=True)
     check(lambda x: [x**4, x**5, x**7, x**8, x**9, 2.0**x], x)
     whole = torch.arange(-150.0, 129.0)
@@ -258,7 +258,7 @@ def test_powers_are_products():
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.bool])
 @pytest.mark.parametrize("size", [(0,), (3,)])
 def test_complex_numbers_and_integers_of_any_type_are_added(dtype, size):
-    """``torch.promote_types`` refuses unsigned integers beside complex numbers; the operators do not."""
+    """Unsigned integers and complex numbers can be added, although ``torch.promote_types`` refuses the pair."""
     x, y = torch.tensor(1 + 2j), torch.ones(size, dtype=dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

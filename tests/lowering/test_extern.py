@@ -1,4 +1,4 @@
-"""The sentence that the view gives for each operator that ATen runs."""
+"""The reason that the record gives for each operator that runs through ATen."""
 
 import pytest
 import torch
@@ -24,12 +24,12 @@ SENTENCES = {
 
 @pytest.mark.parametrize("target", SENTENCES, ids=str)
 def test_each_reason(target):
-    """A reason is true of the operator: a search does not sort."""
+    """Each operator has the reason of its kind."""
     assert fallback_reason(target) == SENTENCES[target]
 
 
 def test_relatives_have_one_reason():
-    """Functions of one family are named alike, and are all in the table: none of them is left "for later"."""
+    """All polynomials and Bessel functions are in the table, and share two reasons."""
     names = [
         name for name in dir(aten) if name.startswith("special_") and ("_polynomial_" in name or "_bessel_" in name)
     ]
@@ -40,7 +40,7 @@ def test_relatives_have_one_reason():
 
 @pytest.mark.compiles
 def test_the_view_says_it():
-    """The sentence stands at the kernel."""
+    """The reason is shown at the kernel."""
     edges = torch.tensor([0.0, 1.0])
     explained = nbcompile.explain(lambda x: torch.bucketize(x, edges) + 1)(torch.ones(3))
     assert "a binary search: where an element is read next" in explained._repr_mimebundle_()["text/html"]
@@ -65,5 +65,5 @@ FAMILIES = {
 @every_way
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name, how):
-    """What ATen computes goes on in kernels with eager's values."""
+    """Kernels that read the result of an ATen operator give eager's values."""
     check_family(*FAMILIES[name], how, needs_aten=WAYS)

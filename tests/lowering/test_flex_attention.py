@@ -1,4 +1,4 @@
-"""Flex attention as one kernel for a GPU: eager mode's numbers in the simulator, and the reason where there is none."""
+"""Flex attention as one kernel for a GPU: eager's values in the simulator, or the reason for a fallback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = {"target": "sm_90", "simulation_seconds": 300.0}
 
 @pytest.fixture(autouse=True)
 def forgetful():
-    """No test makes the sizes of another one symbolic; torch warns that its own attention is slow."""
+    """A reset between tests: sizes of one test must not become symbolic in another; torch's warning is ignored."""
     nbcompile.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -30,14 +30,14 @@ def forgetful():
 
 
 def tensors(dtype=torch.float16, *, batch=1, heads=2, shared=2, rows=64, keys=64, width=16, value_width=16):
-    """Query, keys, values."""
+    """Query, keys and values."""
     torch.manual_seed(0)
     sizes = (batch, heads, rows, width), (batch, shared, keys, width), (batch, shared, keys, value_width)
     return [torch.randn(size).to(dtype) for size in sizes]
 
 
 def explained(function, *inputs, kernel=True, splits=False, options=OPTIONS):
-    """Compile and run; results and strides are eager's, in one kernel without scores in memory."""
+    """Compile and run; assert eager's results and strides, and one kernel without scores in memory."""
     found = nbcompile.explain(function, options=options)(*inputs)
     expected = function(*inputs)
     results = [each if isinstance(each, tuple) else (each,) for each in (found.result, expected)]
@@ -58,7 +58,7 @@ PRECISE = torch.full((64,), 1e-60, dtype=torch.float64)
     (by_case, nothing_for_some, 40), (None, nothing_for_some, 64),
 ])  # fmt: skip
 def test_scores_and_masks_in_one_kernel(score, mask, keys):
-    """Any function of score, batch, head, row and key; a row without a key is 0, and its sum minus infinity."""
+    """Functions of score, batch, head, row and key are one kernel; a row without a key is 0, and its logsumexp -inf."""
     q, k, v = tensors(keys=keys)
     blocks = create_block_mask(mask, None, None, 64, keys, device="cpu") if mask else None
     explained(
@@ -75,16 +75,16 @@ def test_scores_and_masks_in_one_kernel(score, mask, keys):
     {"rows": 3, "keys": 100}, {"rows": 70, "keys": 33, "width": 24, "value_width": 40}, {"batch": 2, "width": 80},
 ], ids=str)  # fmt: skip
 def test_types_and_sizes(sizes):
-    """Shared heads, few rows (decoding), sizes that are no multiples of a tile; another width of the values."""
+    """Shared heads, few rows (decoding), sizes that are no multiple of a tile, and another width of the values work."""
     q, k, v = tensors(**sizes)
     gqa = q.size(1) != k.size(1)
-    # A tile has 32 keys in float32, and of wide heads.
+    # A tile has 32 keys in float32, and for wide heads.
     is_split = k.size(2) > (32 if q.dtype == torch.float32 or q.size(3) > 64 else 64)
     explained(lambda q, k, v: flex_attention(q, k, v, score_mod=relative, enable_gqa=gqa), q, k, v, splits=is_split)
 
 
 def test_what_the_mask_does_not_list_is_not_read():
-    """Of 4 x 4 blocks a causal mask lists ten, of which six are full and ask nothing."""
+    """A causal mask of 4 x 4 blocks lists ten blocks, and the kernel reads only these."""
     q, k, v = tensors(heads=1, shared=1, rows=256, keys=256)
     causal_blocks = create_block_mask(causal, None, None, 256, 256, device="cpu", BLOCK_SIZE=64)
     moved = []
@@ -92,14 +92,14 @@ def test_what_the_mask_does_not_list_is_not_read():
         found = explained(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks), q, k, v)  # noqa: B023
         (kernel,) = (each for each in found.kernels if each.name == "triton_flex_attention")
         moved.append(kernel.gpu.moved)
-        # Scores would be 256 x 256 numbers.
+        # The scores would be 256 x 256 numbers.
         assert kernel.gpu.least < 4 * 2 * 256 * 16 + 4 * 256 + 1024
         nbcompile.reset()
     assert moved[1] < 0.75 * moved[0]
 
 
 def test_tensors_that_the_functions_read():
-    """Biases by head and distance, documents by row and key."""
+    """A score function may read biases by head and distance; a mask may read documents by row and key."""
     q, k, v = tensors()
     slopes, documents = torch.randn(2), torch.arange(64) // 24
 
@@ -117,7 +117,7 @@ def test_tensors_that_the_functions_read():
 
 
 def test_numbers_that_are_not_finite():
-    """Minus infinity where a score does not count, as many programs write it; NaN and infinity as eager mode has them."""
+    """A score function may return minus infinity, NaN and infinity, with eager's result."""
     q, k, v = tensors()
     documents = torch.arange(64) // 24
 
@@ -133,7 +133,7 @@ def test_numbers_that_are_not_finite():
 
 
 def test_narrow_integers_are_read():
-    """Tables of 8 and 16 bits, of which one is an index."""
+    """The functions may read tables of 8 and 16 bits, one of them as an index."""
     q, k, v = tensors()
     tables = [torch.randint(0, 2, (64,)).to(dtype) for dtype in (torch.int8, torch.uint8, torch.int16, torch.bool)]
     slopes = torch.tensor([0.5, -0.25])
@@ -151,7 +151,7 @@ def blocks_of(rows, keys):
 
 
 def test_strides():
-    """Transposed heads and rows, as projections give them, without a copy."""
+    """Transposed heads and rows, as projections return them, are not copied."""
     q, k, v = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in tensors())
     blocks = blocks_of(64, 64)
     found = explained(lambda q, k, v: flex_attention(q, k, v, scale=0.3, block_mask=blocks), q, k, v)
@@ -159,7 +159,7 @@ def test_strides():
 
 
 def test_operators_beside_it_are_kernels():
-    """What is computed before and after is fused as ever."""
+    """Operators before and after attention are compiled to kernels."""
     q, k, v = tensors()
     blocks = blocks_of(64, 64)
     found = explained(lambda q, k, v: torch.relu(flex_attention(q * 2, k, v, block_mask=blocks) + 1), q, k, v)
@@ -173,18 +173,18 @@ def test_operators_beside_it_are_kernels():
     (lambda s, b, h, i, j: s + torch.where(PRECISE[j] > 0, 1.0, 2.0), "reads a tensor of torch.float64"),
 ])  # fmt: skip
 def test_what_has_no_code_is_called_with_the_reason(function, reason):
-    """Through ATen, as before."""
+    """Attention with an unsupported function runs through ATen, with the reason."""
     found = explained(lambda q, k, v: flex_attention(q, k, v, score_mod=function), *tensors(), kernel=False)
     assert any(reason in each.reason for each in found.kernels)
 
 
 @pytest.mark.parametrize("sizes", [
     ((3, 150, 140), (5, 40, 70), (4, 200, 33)),
-    # Few rows: programs share keys whose number only a call knows.
+    # Few rows: the keys are split among programs, and their number is symbolic.
     ((3, 1, 300), (5, 1, 70), (4, 1, 513)),
 ], ids=["many rows", "few rows"])  # fmt: skip
 def test_one_kernel_has_all_sizes(sizes):
-    """Batch, rows and keys that only a call knows are arguments; nothing is compiled again for others."""
+    """Batch, rows and keys with symbolic sizes are arguments of the kernel: other sizes do not recompile."""
 
     def function(q, k, v):
         return flex_attention(q, k, v, score_mod=relative)
@@ -203,7 +203,7 @@ def test_one_kernel_has_all_sizes(sizes):
 
 
 def test_lists_of_blocks_have_any_length(monkeypatch):
-    """The lengths of the lists become symbolic with the rows; the size of a block stays a number."""
+    """The lengths of the block lists are symbolic like the rows; the block size is constant."""
     kernels, forward = [], nodes._forward
     monkeypatch.setattr(nodes, "_forward", lambda *given: kernels.append(forward(*given)) or kernels[-1])
 

@@ -1,4 +1,4 @@
-"""Operators on lists of tensors: eager's results at each place, from loops of our own."""
+"""Operators on lists of tensors: eager's result for each tensor, from generated loops."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def arguments(name):
 
 
 def compiled(function, *given):
-    """The results, and the operators that ATen ran."""
+    """The results, and the operators that ran through ATen."""
     nbcompile.reset()
     explained = nbcompile.explain(function, fullgraph=True)(*given)
     graphs = [each.compiled_graph for each in explained.record.frames if each.compiled_graph]
@@ -60,7 +60,7 @@ def compiled(function, *given):
 
 @pytest.mark.parametrize("name", LOWERED)
 def test_as_eager_by_loops_of_our_own(name):
-    """Each operator on lists, in each of its forms, gives eager's values, shapes and types, without a call of ATen."""
+    """Each overload of each operator gives eager's values, shapes and dtypes, without a call of ATen."""
     operator, _, overload = name.partition(".")
     target = getattr(getattr(aten, f"_foreach_{operator}"), overload)
     given = arguments(name)
@@ -71,7 +71,7 @@ def test_as_eager_by_loops_of_our_own(name):
 
 
 def test_every_form_is_there():
-    """Left to ATen are only matrix products, a sum of powers, and numbers that lie in a tensor."""
+    """Only matrix products, powsum, and overloads with numbers in a tensor run through ATen."""
     names = {
         each.name.removeprefix("aten::")
         for each in torch._C._jit_get_all_schemas()
@@ -88,7 +88,7 @@ def test_every_form_is_there():
 
 
 def test_integers_and_mixed_types():
-    """Each place is promoted by itself."""
+    """Dtypes are promoted for each tensor of the list separately."""
     given = [torch.arange(4), torch.arange(3, dtype=torch.int16), torch.ones(2, dtype=torch.float64)]
 
     def f(xs):
@@ -100,7 +100,7 @@ def test_integers_and_mixed_types():
 
 
 def test_in_place():
-    """What is changed in place is changed, though a result that was read before keeps its values."""
+    """The tensors are mutated in place, and a result that was computed before keeps its values."""
 
     def f(xs):
         before = torch._foreach_mul(xs, 2)
@@ -118,7 +118,7 @@ def test_in_place():
 
 
 def test_a_result_is_new_memory():
-    """A clone, or a copy, of an input is no view of it."""
+    """A clone of an input does not alias it."""
 
     def f(xs):
         return aten._foreach_clone.default(xs)
@@ -129,7 +129,7 @@ def test_a_result_is_new_memory():
 
 
 def test_one_shape_is_compiled_once():
-    """Twenty parameters of one shape are twenty launches of one function."""
+    """Twenty parameters of one shape are twenty launches of one compiled function."""
     given = [torch.ones(64) for _ in range(20)]
     _, plan = programs(lambda *xs: torch._foreach_add(torch._foreach_mul(xs, 2), 1), *given)
     emitted = emit(plan)
@@ -138,6 +138,6 @@ def test_one_shape_is_compiled_once():
 
 
 def test_lists_that_differ_in_length_are_eagers_error():
-    """As eager says it."""
+    """Lists of different lengths raise eager's error."""
     with pytest.raises(RuntimeError, match="same number of tensors"):
         nbcompile.compile(lambda a, b: torch._foreach_add(a, b))(tensors(), tensors()[:2])

@@ -1,4 +1,4 @@
-"""What gets memory, what is mutated, what runs through ATen, and what is refused."""
+"""Lowering of a graph: buffers, mutation, fallbacks to ATen, and refused graphs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_an_operator_is_lowered_once():
 
 
 def test_every_other_operator_runs_through_aten_with_a_reason():
-    """A sort is a call of ATen, and says why."""
+    """A sort runs through ATen, with a reason."""
     program, _ = check(lambda x: torch.sort(x + 1)[0] * 2, torch.randn(5), allow_extern=True)
     (call,) = [each for each in program.buffers if isinstance(each, Extern)]
     assert call.reason == "sorting"
 
 
 def test_random_calls_keep_their_order():
-    """Draws are made in eager's order, so that results are eager's."""
+    """Random operators keep their order, so that results equal eager's."""
 
     def f(x):
         return torch.rand_like(x) - x, torch.randn_like(x).sum(), torch.rand_like(x)
@@ -48,7 +48,7 @@ def test_random_calls_keep_their_order():
 
 
 def test_integer_division_by_the_number_zero_is_left_to_aten():
-    """It raises in any case; of a tensor's zeros a kernel tells."""
+    """Division by the constant zero runs through ATen, which raises; division by a tensor is a kernel."""
     program, _ = check(lambda a, b: a // b, torch.arange(4), torch.tensor([1, 2, 3, 4]))
     assert not any(isinstance(each, Extern) for each in program.buffers)
     program, _ = programs(lambda a: a // 0, torch.arange(0))
@@ -56,7 +56,7 @@ def test_integer_division_by_the_number_zero_is_left_to_aten():
 
 
 def test_dynamic_shapes_run_at_other_sizes():
-    """A program of symbolic sizes computes at sizes that it was not traced with."""
+    """A program with symbolic sizes computes at sizes other than the traced ones."""
     check(
         lambda x, w: (torch.softmax(x, -1) * w, x.reshape(-1).sum(), x.mean(0), x.t().reshape(-1)),
         torch.randn(6, 10), torch.randn(10), other_inputs=(torch.randn(9, 14), torch.randn(14)), dynamic=True,
@@ -80,7 +80,7 @@ def test_dynamic_shapes_run_at_other_sizes():
     ],
 )
 def test_elements_that_come_back_to_their_places_are_a_copy(function, dynamic):
-    """What eager mode computes into new memory is no view of the input, although its elements are at the input's."""
+    """A result that eager mode computes into new memory does not alias the input, although its elements are equal."""
     x = torch.arange(12.0).view(3, 4)
     before = x.clone()
     result = nbcompile.compile(function, dynamic=dynamic)(x)
@@ -99,7 +99,7 @@ def test_indices_out_of_range_raise():
 
 
 def test_complex_tensors_are_left_to_aten():
-    """Copies, views and joins of complex numbers compute what eager computes, and no kernel is tried."""
+    """Copies, views and concatenations of complex tensors run through ATen, with eager's results."""
     z = torch.complex(torch.randn(3, 4), torch.randn(3, 4))
     check(
         lambda z: [z.clone(), z.t(), torch.cat([z, z]), z.t() + 1, torch.zeros_like(z), z.real * 2],
@@ -109,7 +109,7 @@ def test_complex_tensors_are_left_to_aten():
 
 
 def test_elements_that_are_not_computed_with_are_moved_by_aten():
-    """A copy of complex numbers with other strides is a call: the views of the copy are views of its result."""
+    """A copy of a complex tensor to other strides is a call of ATen: views of the copy are views of its result."""
     x = torch.randn(2, 3, 4, dtype=torch.complex64).permute(2, 0, 1)
     check(
         lambda x: [x.contiguous().view(-1), x.reshape(8, 3) @ x.reshape(3, 8), x.clone().view(x.shape)],
@@ -120,13 +120,13 @@ def test_elements_that_are_not_computed_with_are_moved_by_aten():
 
 @pytest.mark.parametrize("size", [0, 1, 5])
 def test_pieces_of_nothing(size):
-    """Nothing is split into one piece without elements."""
+    """A tensor without elements is split into one part without elements."""
     check(lambda x: [*(x * 2).split(2), *(x + 1).chunk(3)], torch.randn(size))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_calls_of_aten_are_given_no_backward_strides(dynamic):
-    """A flipped tensor that goes into a matrix product is a copy: as_strided has no negative steps."""
+    """A flipped tensor is copied before a matrix product: as_strided has no negative strides."""
 
     def f(g, x):
         flipped = g.flip(0)
@@ -149,7 +149,7 @@ def test_calls_of_aten_are_given_no_backward_strides(dynamic):
 
 
 def test_derivatives_of_what_is_flipped():
-    """The derivatives of flip and cumsum are flipped; those of the layer before are products with them."""
+    """The derivatives of flip and cumsum contain flips, and go into the matrix products of a layer's derivative."""
     layer, x = torch.nn.Linear(4, 4), torch.randn(3, 4)
     for last in (lambda y: y.flip(0), lambda y: y.cumsum(0), lambda y: y.cumsum(1).sin()):
         layer.zero_grad()
@@ -173,7 +173,7 @@ def test_derivatives_of_what_is_flipped():
 )
 @pytest.mark.parametrize("conjugated", [False, True])
 def test_the_negative_bit_is_read(function, compile_it, conjugated):
-    """Signs of a tensor whose memory holds the negated numbers are eager's, as an input or from a view inside."""
+    """A tensor with the negative bit has eager's signs, as an input or as a view in the graph."""
     z = torch.randn(4, dtype=torch.complex64)
     one, other = (each.conj() if conjugated else each for each in (z, z.clone()))
     torch.testing.assert_close(compile_it(function)(one), function(other))
@@ -183,7 +183,7 @@ def test_the_negative_bit_is_read(function, compile_it, conjugated):
 
 
 def test_an_input_with_the_negative_bit_is_written():
-    """A write to such an input reaches the tensor that it is a view of."""
+    """A mutation of such an input reaches its base."""
     one = torch.randn(4, dtype=torch.complex64)
     other = one.clone()
     nbcompile.compile(lambda x: x.mul_(3).add_(1))(one.conj().imag)

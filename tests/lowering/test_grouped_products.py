@@ -1,4 +1,4 @@
-"""Grouped matrix products that have no kernel: the library's, with the reason."""
+"""Grouped matrix products without a kernel: they run through ATen, with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gpu.test_grouped_products import OPERATOR, offsets, tensors
 
 
 def test_without_tuning_it_is_the_librarys():
-    """With the reason; and so is what has no kernel."""
+    """Without tuning, grouped products run through ATen, with the reason; products without a kernel do, too."""
     a, b = tensors((64, 32), (2, 32, 64))
     groups = offsets(20, 64)
     found = nbcompile.explain(lambda a, b, groups: OPERATOR(a, b, groups), options={"target": "sm_90"})(a, b, groups)

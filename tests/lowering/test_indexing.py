@@ -1,4 +1,4 @@
-"""Reads at indices that are tensors: eager's values."""
+"""Indexing with tensors: eager's values."""
 
 from __future__ import annotations
 

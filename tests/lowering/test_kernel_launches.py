@@ -1,4 +1,4 @@
-"""Launches of kernels that were written for a node: their arguments, their layouts, and what they write."""
+"""Launches of kernels that were written for a node: arguments, layouts and mutated buffers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def launched(*written, strides=(3, 1)):
     build.node = fx.Graph().placeholder("the_node")
     build.node.meta["val"] = torch.ones(2, 3)
     given = {}
-    for at, name in enumerate(("out", "right", "left")):  # in another order than the kernel's
+    for at, name in enumerate(("out", "right", "left")):  # in another order than that of the kernel
         build.add(ir.GraphInput(f"in_{name}", torch.float32, torch.device("cpu"), contiguous(indices((2, 3))), at))
         given[name] = (build.whole(f"in_{name}"), Layout(indices((2, 3)), indices(strides)))
     add_launch(build, KERNEL, given, written, "because")
@@ -29,7 +29,7 @@ def launched(*written, strides=(3, 1)):
 
 
 def test_arguments_are_in_the_kernels_order():
-    """Whatever the order of the mapping; the launch names itself, its node and its reason."""
+    """The arguments are in the kernel's order; the launch has a name, and the reason."""
     _, launch = launched("out")
     assert isinstance(launch, ir.Extern) and launch.target is KERNEL
     assert [view.buffer for view in launch.args] == ["in_left", "in_right", "in_out"]
@@ -37,13 +37,13 @@ def test_arguments_are_in_the_kernels_order():
 
 
 def test_what_the_kernel_writes_is_mutated_and_nothing_else():
-    """By the buffers behind the names."""
+    """The launch mutates exactly the buffers of the parameters that the kernel writes."""
     assert launched("out")[1].mutates == ("in_out",)
     assert launched("left", "out")[1].mutates == ("in_left", "in_out")
 
 
 def test_an_argument_in_another_layout_is_copied():
-    """The kernel was written for a layout: a tensor that has another one is stored in it first."""
+    """An argument with another layout than the kernel's is stored in that layout first."""
     build, launch = launched("out", strides=(1, 2))
     assert [view.buffer for view in launch.args][:2] != ["in_left", "in_right"]
     assert all(tuple(view.layout.stride) == tuple(indices((1, 2))) for view in launch.args)
@@ -51,7 +51,7 @@ def test_an_argument_in_another_layout_is_copied():
 
 
 def test_two_launches_have_two_names():
-    """Each is a buffer of its own."""
+    """Two launches of one kernel are two buffers with different names."""
     build, first = launched("out")
     again = {name: (build.whole(f"in_{name}"), contiguous(indices((2, 3)))) for name in KERNEL.parameters}
     add_launch(build, KERNEL, again, ["out"], "because")

@@ -1,4 +1,4 @@
-"""Which nodes become kernels of templates, and which kernel lowers each."""
+"""The nodes that become template kernels, and the template of each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ X, W = torch.randn(4, 8), torch.randn(8, 4)
 
 
 def product():
-    """A graph of one product, and its node."""
+    """A graph of one matrix product, and its node."""
     graph = traced(torch.mm, X, W)
     (node,) = graph.graph.find_nodes(op="call_function", target=torch.ops.aten.mm.default)
     return graph, node
 
 
 def test_marks_of_an_earlier_lowering_are_removed():
-    """A graph is lowered several times: what is refused now loses its mark."""
+    """A product that is refused in a later lowering of the same graph loses its mark."""
     graph, node = product()
     kernel_templates.mark(graph.graph, GPU, {}, {})
     assert kernel_templates.is_marked(node) and node.meta[products.TEMPLATE] == 1
@@ -32,14 +32,14 @@ def test_marks_of_an_earlier_lowering_are_removed():
 
 
 def test_nothing_is_marked_without_templates():
-    """None: no node; an empty table: each product, in one part."""
+    """Without a table of templates no node is marked."""
     graph, node = product()
     kernel_templates.mark(graph.graph, GPU, {}, None)
     assert not kernel_templates.is_marked(node)
 
 
 def test_a_mark_that_is_a_reason_refuses_the_kernel():
-    """The reason why attention has no kernel here is the error, and the reason of the extern call."""
+    """The reason why a node has no kernel is the text of the error."""
     _, node = product()
     node.meta[kernel_launches.KERNEL] = "the mask has a graph break"
     assert kernel_templates.is_marked(node)
@@ -48,7 +48,7 @@ def test_a_mark_that_is_a_reason_refuses_the_kernel():
 
 
 def test_a_marked_product_is_a_reduction():
-    """Without the mark it is a call of ATen."""
+    """A marked product is a reduction; without the mark it is a call of ATen."""
     graph, node = product()
     for templates, kind in (({}, ir.Reduction), (None, ir.Extern)):
         program = lower(graph, (X, W), True, False, GPU, None, templates)

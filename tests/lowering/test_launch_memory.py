@@ -1,4 +1,4 @@
-"""What a launch of the program's own Triton kernel writes: views over the memory of one tensor, run in the simulator."""
+"""Writes of a user's Triton kernel through views of one storage, in the simulator."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.gpu.kernels import add_to, explained, negate_bits
 
 
 def launch(target, first, count, step=1):
-    """Add 1000 to some elements, counted from the first one of the target."""
+    """A kernel that adds 1000 to some elements of the target, counted from its first element."""
     add_to[(1,)](target, first, count, STEP=step, BLOCK=128)
 
 
 def in_eager_mode(target, first, count, step=1):
-    """The same without Triton, on the CPU."""
+    """The same in eager mode, on the CPU."""
     start = target.storage_offset() + first
     target.as_strided((count,), (step,), start).add_(1000)
 
@@ -88,7 +88,7 @@ PARTS = [column_of_all, half_of_a_row, part_of_an_input_in_three, divided_afterw
     "function", [part_of_a_result, part_of_an_input, column, rows_turned_round, row_of_an_input, diagonal, *PARTS]
 )
 def test_what_a_kernel_writes_beside_a_view_is_in_its_base(function):
-    """A kernel gets an address, and may go on from there, to either side."""
+    """A kernel gets a pointer, and may write before and after the view: these writes reach the base."""
     x, eager_x = torch.arange(100.0), torch.arange(100.0)
     expected = function(eager_x, in_eager_mode)
     found = explained(lambda x: function(x, launch), x).result
@@ -125,7 +125,7 @@ def a_part_as_whole_numbers(y):
 @pytest.mark.parametrize("where", ["result", "input"])
 @pytest.mark.parametrize("function", [as_whole_numbers, twice, as_pairs_of_halves, a_part_as_whole_numbers])
 def test_a_view_of_another_type_is_the_same_memory(function, where):
-    """The sign of a float is the first bit of a whole number; what is written so is in the float."""
+    """A view of another dtype shares the memory: the sign bit of the integer is the sign of the float."""
     x = torch.arange(1.0, 101.0)
     expected = {as_whole_numbers: -x, twice: 1000 - x, as_pairs_of_halves: -x}.get(function)
     if expected is None:
@@ -217,7 +217,7 @@ COPIES = {only_written: 0, read_before: 0, seen_through_a_view: 0, returned: 0}
     [*COPIES, *ALONE[1:], read_in_between, read_after_all, kept_before, kept_in_between, written_otherwise_afterwards],
 )
 def test_an_input_is_written_where_it_is(function):
-    """Not by way of a copy of it, unless its old content is read afterwards."""
+    """An input is mutated without a copy, unless its old value is read afterwards."""
     x, eager_x = torch.arange(100.0), torch.arange(100.0)
     expected = function(eager_x, in_eager_mode)
     found = explained(lambda x: function(x, launch), x)

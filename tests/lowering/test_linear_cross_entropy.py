@@ -1,4 +1,4 @@
-"""Linear layer and cross entropy on a GPU: the launch, and how its splits are put together."""
+"""Linear layer and cross entropy on a GPU: the launch, and the combination of its splits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KERNEL = WrittenKernel("triton_thing", "", ("x", "w", "largests", "totals", "pic
 
 
 def lowered():
-    """The values, and the builder."""
+    """The builder, and the values."""
     build, graph = Builder(), fx.Graph()
     values, arguments = {}, {}
     for at, (name, tensor) in enumerate((("w", torch.ones(7, 5)), ("x", torch.ones(ROWS, 5)))):
@@ -43,7 +43,7 @@ def launch_of(build):
 
 
 def test_the_launch_writes_its_last_four_arguments():
-    """Memory of as many rows as there are splits; the first arguments are read."""
+    """The last four arguments have one row for each split, and are mutated; the first arguments are read."""
     build, _ = lowered()
     launch = launch_of(build)
     assert [view.buffer for view in launch.args][:2] == ["x", "w"]
@@ -55,7 +55,7 @@ def test_the_launch_writes_its_last_four_arguments():
 
 
 def test_splits_are_put_together_as_a_logarithm_of_a_sum():
-    """Each has its largest logit and its sum relative to that; one without classes has minus infinity, and 0."""
+    """Each split has a maximum and a sum relative to it; a split without classes has minus infinity and 0."""
     build, results = lowered()
     names = [view.buffer for view in launch_of(build).args][2:]
     torch.manual_seed(0)
@@ -69,7 +69,7 @@ def test_splits_are_put_together_as_a_logarithm_of_a_sum():
     ])  # fmt: skip
     picks, sums = torch.randn(SPLITS, ROWS), torch.randn(SPLITS, ROWS)
     outputs = [build.realize(value) for value in results]
-    # What comes after the launch, as a program over what the launch has written.
+    # The buffers after the launch, as a program whose inputs are the buffers that the launch mutates.
     start = build.buffers.index(launch_of(build)) + 1
     given = tuple(
         ir.GraphInput(name, torch.float32, torch.device("cpu"), of_tensor(tensor), at)
@@ -82,5 +82,5 @@ def test_splits_are_put_together_as_a_logarithm_of_a_sum():
 
 
 def buffer_of(value):
-    """The buffer that a stored value is loaded from."""
+    """The buffer from which a stored value is loaded."""
     return next(node.buffer for node in [value.body] if hasattr(node, "buffer"))

@@ -1,4 +1,4 @@
-"""Writes to inputs: what is read before them keeps the old value."""
+"""Mutation of inputs: a read before the mutation gets the old value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MUTATIONS = {
 
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_an_input_is_overwritten_after_its_old_value_is_read(name):
-    """copy_ at the end of a graph: results use the old value, the argument holds the new one."""
+    """With copy_ at the end of a graph, results use the old value, and the argument holds the new one."""
     start = torch.randn(8, 8)
     program, run = copied(MUTATIONS[name], start.clone())
     for stage in (program, schedule(program)):
@@ -56,7 +56,7 @@ def test_an_input_is_overwritten_after_its_old_value_is_read(name):
 
 
 def test_a_copy_to_an_input_is_a_kernel_unless_it_is_refused():
-    """The kernel stores its result in the input; a refused copy is a call of ATen that says why."""
+    """The kernel stores its result in the input; a refused copy is a call of ATen with the reason."""
     x = torch.randn(4)
     graph = make_fx(lambda x: x.copy_(x + 1), tracing_mode="fake")(x)
     assert [type(each) for each in lower(graph).buffers if not each.name.startswith("x")][-1] is ir.Pointwise
@@ -66,7 +66,7 @@ def test_a_copy_to_an_input_is_a_kernel_unless_it_is_refused():
 
 
 def test_a_lazy_value_is_computed_before_a_call_that_mutates_what_it_loads():
-    """It is realized if it is still needed and loads the mutated buffer; the call stays behind its buffer."""
+    """A value is realized before the call if it is still needed and loads the mutated buffer."""
     builder, graph, values = Builder(), fx.Graph(), {}
     for name in ("x", "y"):
         node = graph.placeholder(name)
@@ -78,7 +78,7 @@ def test_a_lazy_value_is_computed_before_a_call_that_mutates_what_it_loads():
         values[graph.placeholder(name)] = replace(values[loaded], body=apply("add", values[loaded].body, one))
     late, other, dead = list(values)[2:]
     for node in (late, other):
-        graph.call_function(aten.neg.default, (node,))  # not lowered yet, so that the value is still needed
+        graph.call_function(aten.neg.default, (node,))  # not lowered yet: the value is still needed
     before = dict(values)
     builder.extern_call(aten.add_.Tensor, (builder.view_of(values[x]),) * 2, {}, torch.empty(4), "a reason")
     realize_before_mutation(builder, values)

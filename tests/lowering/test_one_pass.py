@@ -1,4 +1,4 @@
-"""Means and variances, and two reductions of a long row in one pass over memory, on a GPU: interpreted and simulated."""
+"""Mean and variance, and two reductions of one long row, in one pass over memory on a GPU."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def planned_for_a_gpu(function, *inputs, **how):
 
 
 def interpreted(planned, *inputs):
-    """The results of the kernels for a GPU, over tensors on the CPU."""
+    """The results of the GPU kernels, run by an interpreter on tensors of the CPU."""
     buffers = tuple(
         replace(buffer, device=CPU) if hasattr(buffer, "device") else buffer for buffer in planned.program.buffers
     )
@@ -51,7 +51,7 @@ CASES = [*((name, 20_011) for name in PROGRAMS), ("softmax", 1 << 15), ("mean an
 
 @pytest.mark.parametrize(("name", "length"), CASES)
 def test_a_long_row_is_loaded_once_for_both(name, length):
-    """Its parts by one kernel, and eager's numbers of them."""
+    """One kernel loads the parts of a long row once for both reductions, and gives eager's values."""
     function, kernels = PROGRAMS[name]
     x = torch.randn(3, length) * 3 + 50
     planned = planned_for_a_gpu(function, x)
@@ -77,7 +77,7 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_numbers_that_are_not_finite(name):
-    """A part of -inf adds nothing; inf and nan are in the result where they are in eager mode's."""
+    """A part of -inf adds nothing; inf and nan are in the result where eager mode has them."""
     x = torch.randn(2, 20_000)
     for start, stop, value in ROWS[name]:
         x[0, start:stop] = value
@@ -92,12 +92,12 @@ def test_numbers_that_are_not_finite(name):
 
 
 def test_the_spread_of_numbers_that_are_far_from_zero():
-    """It is not lost beside their mean: the variance is as exact as a mean in float32 allows."""
+    """The variance of numbers far from zero is as exact as the rounding of their float32 mean allows."""
     torch.manual_seed(0)
     x = torch.randn(2, 40_009, dtype=torch.float64).mul(1e-3).add(1e3).float()
     found = nbcompile.compile(lambda x: torch.var_mean(x, -1), options={"target": "sm_90"})(x)
     for ours, exact in zip(found, torch.var_mean(x.double(), -1), strict=True):
-        # The mean of numbers near 1000 is off by up to 2**-14, its last bit; the spread is 1e-3.
+        # The mean of numbers near 1000 has an error of up to 2**-14, its last bit; the deviation is 1e-3.
         torch.testing.assert_close(ours.double(), exact, rtol=(2**-14 / 1e-3) ** 2, atol=0)
 
 
@@ -115,7 +115,7 @@ EQUAL = {
 @pytest.mark.parametrize("number", [1e6 + 0.3, 0.1])
 @pytest.mark.parametrize("name", EQUAL)
 def test_equal_numbers_have_no_distance_from_their_mean(name, number):
-    """Their norm and their variance are 0, not the rounding error of the mean, and no kernel more computes that."""
+    """The norm and the variance of equal numbers are 0, not the rounding error of the mean, without another kernel."""
     function, shape, kernels = EQUAL[name]
     x = torch.full(shape, number)
     planned = planned_for_a_gpu(function, x)
@@ -126,7 +126,7 @@ def test_equal_numbers_have_no_distance_from_their_mean(name, number):
 
 
 def test_a_cpu_and_short_rows_reduce_one_after_the_other():
-    """There, a row is in a cache or in registers for the second one."""
+    """On a CPU, and for short rows, the reductions follow each other: the row is in a cache or in registers."""
     softmax = lambda x: x.softmax(-1)  # noqa: E731
     x = torch.randn(3, 40_000)
     reductions = [part for part in lower(traced(softmax, x), [x]).buffers if isinstance(part, Reduction)]

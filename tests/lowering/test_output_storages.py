@@ -1,4 +1,4 @@
-"""Outputs that share a storage, and outputs that must not."""
+"""Outputs that alias, and outputs that must not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.lowered import programs
 
 
 def test_a_clone_that_is_returned_is_a_copy():
-    """A returned clone has memory of its own."""
+    """A clone that is returned does not alias its source."""
     x = torch.randn(4)
     program, plan = programs(lambda x: (x.clone(), x), x)
     for stage in (program, plan):
@@ -19,7 +19,7 @@ def test_a_clone_that_is_returned_is_a_copy():
 
 
 def test_results_are_as_many_tensors():
-    """A view of a result with the result's own layout is another tensor in its memory; the result twice is one."""
+    """A view of a result with the same layout is a second tensor on the same memory; a result twice is one object."""
 
     def f(x):
         y = x.floor()

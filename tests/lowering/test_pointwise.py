@@ -1,4 +1,4 @@
-"""Operators that treat every element by itself, beside eager mode, in loops of our own and not in ATen's."""
+"""Pointwise operators, compared with eager mode, in generated loops without ATen."""
 
 import math
 
@@ -20,7 +20,7 @@ BOOLS = torch.tensor([True, False] * 20)
 
 
 def in_loops(function, *arguments):
-    """The result, if no operator was run by ATen."""
+    """The result; no operator may run through ATen."""
     explained = nbcompile.explain(function)(*arguments)
     kernels = [kernel for frame in explained.record.frames for kernel in frame.compiled_graph.kernels]
     assert [kernel.name for kernel in kernels if kernel.language == "aten"] == []
@@ -32,7 +32,7 @@ def in_loops(function, *arguments):
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 @pytest.mark.parametrize("number", [0, 1, -1, 5, 127, 200])
 def test_a_number_before_the_operator(dtype, number):
-    """``3 & x``: the dtype is the tensor's, and the number wraps in it as in eager mode."""
+    """``3 & x`` has the tensor's dtype, and the number wraps in it as in eager mode."""
 
     def function(x):
         return number & x, number | x, torch.bitwise_xor(number, x), number ^ x
@@ -47,7 +47,7 @@ def test_a_number_before_the_operator(dtype, number):
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 @pytest.mark.parametrize("number", [0, 1, 5, -7])
 def test_a_number_is_shifted(dtype, number):
-    """``1 << bits``, with each number of bits that the type has."""
+    """``1 << bits`` works for each bit count of the dtype."""
 
     def function(bits):
         return number << bits, number >> bits
@@ -60,7 +60,7 @@ def test_a_number_is_shifted(dtype, number):
 
 @pytest.mark.compiles
 def test_a_bool_before_the_operator():
-    """Two bools make a bool, a bool and a number a number."""
+    """Two bools give a bool; a bool and a number give a number."""
 
     def function(x, y):
         return torch.bitwise_and(True, x), torch.bitwise_or(True, y), torch.bitwise_xor(3, x)
@@ -73,7 +73,7 @@ def test_a_bool_before_the_operator():
 @pytest.mark.compiles
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 def test_the_angle_of_a_real_number(dtype):
-    """Of both zeros, both infinities and NaN, in vectors and in the tail."""
+    """The angle of zeros, infinities and NaN of both signs equals eager's, in vectors and in the remainder."""
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-40, -1e-40, 2.5, -2.5]
     x = torch.tensor(special * 5).to(dtype)
     got, wanted = in_loops(torch.angle, x), torch.angle(x)
@@ -85,7 +85,7 @@ def test_the_angle_of_a_real_number(dtype):
 @pytest.mark.compiles
 @pytest.mark.parametrize("dtype", [*NUMBERS, torch.bool], ids=str)
 def test_the_angle_of_an_integer(dtype):
-    """A float of the default dtype."""
+    """The angle of an integer is a float of the default dtype."""
     x = NUMBERS.get(dtype, BOOLS)
     got, wanted = in_loops(lambda x: torch.angle(x), x), torch.angle(x)
     assert got.dtype == wanted.dtype
@@ -96,7 +96,7 @@ DECIMALS = [1, 2, 5, 11, 0, -1, -2, -4, 39, -39, 400, -400, 2**63 - 1, -(2**63)]
 
 
 def numbers_of(dtype):
-    """All numbers of 16 bits; of wider types special ones, halves, and random bits; the last are no whole vector."""
+    """All values of 16-bit dtypes; special values, halves and random bits of wider ones, not in whole vectors."""
     if dtype.itemsize == 2:
         return torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)
     generator = torch.Generator().manual_seed(0)
@@ -111,7 +111,7 @@ def numbers_of(dtype):
 @pytest.mark.compiles
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 def test_rounding_to_decimals_has_eagers_bits(dtype):
-    """Digits after the point and before it, also where the power of ten is infinite."""
+    """Rounding to positive and negative decimals is bitwise equal to eager's, also if the power of ten is infinite."""
 
     def function(x):
         return [torch.round(x, decimals=decimals) for decimals in DECIMALS]
@@ -127,7 +127,7 @@ def test_rounding_to_decimals_has_eagers_bits(dtype):
 @pytest.mark.compiles
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_rounding_to_decimals_is_fused(dynamic):
-    """One loop with the operators around it; the derivative is zero, as in eager mode."""
+    """Rounding to decimals is fused with its neighbours; the derivative is zero, as in eager mode."""
 
     def function(x):
         return (x + 1).round(decimals=2) * 2
@@ -144,7 +144,7 @@ def test_rounding_to_decimals_is_fused(dynamic):
 @pytest.mark.parametrize("dtype", [*NUMBERS, torch.bool], ids=str)
 @pytest.mark.parametrize("decimals", [0, 2])
 def test_integers_are_not_rounded_to_decimals(dtype, decimals):
-    """Eager mode refuses them, and its words are kept."""
+    """Rounding integers to decimals raises eager's error."""
     x = NUMBERS.get(dtype, BOOLS)
     with pytest.raises(NotImplementedError) as wanted:
         torch.round(x, decimals=decimals)
@@ -155,7 +155,7 @@ def test_integers_are_not_rounded_to_decimals(dtype, decimals):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 def test_a_gpu_rounds_16_bits_to_decimals_by_aten(dtype):
-    """Whether eager's kernel rounds to 16 bits in between is known of the CPU alone."""
+    """On a GPU, ATen rounds 16-bit floats to decimals: only the CPU's intermediate rounding is known."""
     x = torch.ones(4, dtype=dtype)
     graph = traced(lambda x: torch.round(x, decimals=2), x)
     program = lower(graph, (x,), True, False, torch.device("cuda", 0))

@@ -27,7 +27,7 @@ FORWARD = {
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_forward(name):
-    """Without a call of ATen."""
+    """Pooling gives eager's values without a call of ATen."""
     function, inputs = FORWARD[name]
     check(function, *inputs)
 
@@ -43,19 +43,19 @@ COMPILED = {
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_gradients(name):
-    """Compiled forward and backward are eager's."""
+    """Compiled forward and backward passes equal eager's."""
     check_gradients(COMPILED[name])
 
 
 def test_sizes_that_are_symbols():
-    """One kernel for images of any size."""
+    """One kernel serves images of any size."""
     other = (torch.randn(3, 3, 9, 14),)
     for function in (lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 1, 1)):
         check(function, image, dynamic=True, other_inputs=other)
 
 
 def test_windows_of_symbolic_images_are_read_without_a_mask_where_all_lie_inside():
-    """As many windows as fit reach nowhere out, whatever the size; rounded up, the last may."""
+    """If the count of windows is rounded down, loads have no mask, as all windows are inside; rounded up, they have."""
     for function, masked in (
         (lambda x: F.max_pool2d(x, 2), False),
         (lambda x: F.max_pool2d(x, 3, 2), False),
@@ -71,6 +71,6 @@ def test_windows_of_symbolic_images_are_read_without_a_mask_where_all_lie_inside
 @pytest.mark.parametrize("pool", [F.max_pool1d, F.max_pool2d, F.max_pool3d])
 @pytest.mark.parametrize(("padding", "dilation"), [(0, 1), (1, 1), (1, 2)])
 def test_the_index_of_a_window_that_holds_only_the_lowest_number_is_inside_the_tensor(pool, padding, dilation):
-    """Where every element is -inf, the index is that of the first element inside, not of the padding."""
+    """If all elements are -inf, the index is that of the first element inside the image, not of the padding."""
     x = torch.full((1, 2, *[6] * int(pool.__name__[-2])), -math.inf)
     check(lambda x: list(pool(x, 3, 1, padding, dilation, return_indices=True)), x)

@@ -1,4 +1,4 @@
-"""Matrix products as reductions of the IR: for a GPU, where the library is not chosen."""
+"""Matrix products as reductions of the IR, for a GPU where ATen's library is not chosen."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 def lowered(function, *inputs, refused=None, device=GPU, parts=None, **how) -> Program:
-    """The program for a GPU, its products being kernels."""
+    """The program for a GPU, with its products as kernels."""
     program = lower(traced(function, *inputs, **how), inputs, True, False, device, refused, parts or {})
     verify.verify_program(program)
     return program
 
 
 def on_the_cpu(program: Program) -> Program:
-    """The same buffers, in the memory of the CPU: for the evaluator and for Triton's interpreter."""
+    """The same buffers in the memory of the CPU, for the evaluator and Triton's interpreter."""
     buffers = [each if isinstance(each, Extern) else replace(each, device=CPU) for each in program.buffers]
     return replace(program, buffers=tuple(buffers))
 
 
 def check(function, *inputs, kernels: int = 1, **how) -> tuple[Program, Schedule]:
-    """The evaluator, and Triton in its interpreter, give eager's numbers, with so many kernels and no extern call."""
+    """Assert eager's values from the evaluator and Triton's interpreter, the number of kernels, and no extern call."""
     program = lowered(function, *inputs, **how)
     planned = schedule(program, verify.verify_program)
     verify.verify_schedule(planned)
@@ -65,13 +65,13 @@ X, W, B = torch.randn(33, 40), torch.randn(40, 50), torch.randn(50)
     lambda x, w, b: torch.mm(x[:1].expand(33, 40), w) / 3,
 ], ids=range(9))  # fmt: skip
 def test_a_product_with_what_precedes_and_follows_is_one_kernel(function):
-    """Bias, activation, residual, a comparison; scaled operands; views and transposed operands without a copy."""
+    """A product with bias, activation, residual, scaled or transposed operands is one kernel."""
     check(function, X, W, B)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_types_are_rounded_where_eager_rounds(dtype):
-    """The product once; an operand that is computed, before it is multiplied.
+    """The product is rounded once; a computed operand is rounded before the multiplication.
 
     (It is computed exactly here: Triton's interpreter does not round to bfloat16 as a GPU does.)
     """
@@ -81,7 +81,7 @@ def test_narrow_types_are_rounded_where_eager_rounds(dtype):
 
 
 def test_the_bias_is_added_before_the_result_is_rounded():
-    """As the library does: the product is float32, and lives in the kernel alone."""
+    """The product is float32 inside of the kernel, as in the library: it is rounded after the bias."""
     program, planned = check(lambda x, w, b: torch.addmm(b, x, w), X.half(), W.half(), B.half())
     assert products(program)[0].dtype == torch.float32
     (kernel,) = planned.kernels()
@@ -89,7 +89,7 @@ def test_the_bias_is_added_before_the_result_is_rounded():
 
 
 def test_batches():
-    """Also a broadcast one; with what is added."""
+    """Batched products work, with a broadcast operand and with an epilogue, too."""
     a, b = torch.randn(3, 20, 24), torch.randn(3, 24, 18)
     check(lambda a, b: torch.bmm(a, b).relu(), a, b)
     check(lambda a, b: torch.baddbmm(a[..., :1], a, b, beta=2), a, b)
@@ -99,7 +99,7 @@ def test_batches():
 
 
 def test_a_linear_layer_over_several_dimensions():
-    """The product has the rows in the dimensions of its only user's view, so that what follows joins its kernel."""
+    """The product has the dimensions of its only user's view, so that the epilogue joins its kernel."""
     x, r = torch.randn(2, 17, 40), torch.randn(2, 17, 50)
     program, _ = check(lambda x, w, b, r: F.silu(F.linear(x, w.t(), b)) + r, x, W, B, r)
     assert len(products(program)[0].layout.size) == 3
@@ -107,25 +107,25 @@ def test_a_linear_layer_over_several_dimensions():
 
 
 def test_dynamic_sizes():
-    """Sizes are arguments of the kernel."""
+    """Symbolic sizes are arguments of the kernel."""
     _, planned = check(lambda x, w, b: torch.relu(torch.addmm(b, x, w)), X, W, B, dynamic=True)
     (kernel,) = planned.kernels()
     assert any(loop.size.free_symbols for loop in kernel.loops)
 
 
 def test_what_reduces_rows_is_a_kernel_of_its_own():
-    """The tile of a program has a part of a row."""
+    """A reduction over rows is a separate kernel: a tile has only a part of each row."""
     check(lambda x, w: torch.mm(x, w).softmax(-1), X, W, kernels=2)
     check(lambda x, w: (torch.mm(x, w).relu(), torch.mm(x, w).square().sum()), X, W, kernels=3)
 
 
 def test_two_products_in_a_row():
-    """Each begins a kernel."""
+    """Each of two chained products begins a kernel."""
     check(lambda x, w: torch.relu(x @ w) @ w.t() / 9, X / 9, W, kernels=2)
 
 
 def test_a_costly_operand_is_computed_once():
-    """Many blocks of the product would compute it again."""
+    """An expensive operand is computed once, in a separate kernel: many blocks of the product would recompute it."""
     check(lambda x, w: (x.sin() * x.exp() + x.tanh()) @ w, X, W, kernels=2)
 
 
@@ -139,13 +139,13 @@ def test_a_costly_operand_is_computed_once():
     (torch.mm, (torch.ones(8, 8, dtype=torch.int64), torch.ones(8, 8, dtype=torch.int64))),
 ], ids=["row", "column", "outer", "nothing summed", "empty", "float64", "integers"])  # fmt: skip
 def test_what_is_left_to_the_library(function, inputs):
-    """One dimension of one element, or none, and types that the matrix units of some GPUs lack."""
+    """Products with a dimension of size 1 or 0, and with unsupported dtypes, run through ATen."""
     program = lowered(function, *inputs)
     assert [str(each.target) for each in program.buffers if isinstance(each, Extern)] == ["aten.mm.default"]
 
 
 def test_a_refused_product_is_an_extern_call():
-    """Its operands are stored for it again."""
+    """A refused product is an extern call, and its operands are stored."""
     program = lowered(lambda x, w: torch.relu((x * 2) @ w), X, W, refused={"mm": "the library is faster"})
     (call,) = (each for each in program.buffers if isinstance(each, Extern))
     assert call.reason == "the library is faster"
@@ -153,12 +153,12 @@ def test_a_refused_product_is_an_extern_call():
 
 
 def test_a_cpu_has_the_library_alone():
-    """Whatever is asked for."""
+    """On a CPU, products always run through ATen."""
     assert products(lowered(lambda x, w: x @ w, X, W, device=None)) == []
 
 
 def test_tf32_only_where_eager_may():
-    """``torch.backends.cuda.matmul.allow_tf32``."""
+    """TF32 is used only if ``torch.backends.cuda.matmul.allow_tf32`` is set."""
     assert products(lowered(torch.mm, X, W))[0].kind == "dot"
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -170,7 +170,7 @@ def test_tf32_only_where_eager_may():
 
 
 def test_an_input_that_the_product_reads_is_not_overwritten_meanwhile():
-    """Other programs still read it."""
+    """A mutation of an input that the product reads is not fused into it: other programs still read the input."""
     square = torch.randn(32, 32)
     program = lowered(lambda x: x.copy_(torch.relu(x @ x)), square.clone())
     here = on_the_cpu(program)
@@ -183,7 +183,7 @@ def test_an_input_that_the_product_reads_is_not_overwritten_meanwhile():
 
 @pytest.mark.parametrize("number", [2, 3, 4, 8])
 def test_a_long_sum_in_parts(number):
-    """Two kernels: the parts, in float32, and what adds them, with what follows; also where no part is of equal length."""
+    """A long sum is two kernels: parts in float32, then their sum with the epilogue, also for unequal parts."""
     x, w, b = torch.randn(9, 520) / 16, torch.randn(520, 11) / 16, torch.randn(11)
     programs = [
         check(lambda x, w: torch.mm(x, w).relu(), x, w, kernels=2, parts={"mm": number}),

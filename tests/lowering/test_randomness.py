@@ -1,4 +1,4 @@
-"""Random numbers of our own: one seed, one stream on every target, the distributions that torch promises."""
+"""Our own random numbers: one seed gives one stream on every target, with torch's distributions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = torch.linspace(-2, 2, 3 * 37).view(3, 37)
 
 
 def compiled(function, **how):
-    """With our own numbers, in one graph."""
+    """A function compiled with our own random numbers, in one graph."""
     return nbcompile.compile(function, fullgraph=True, options=OWN, **how)
 
 
@@ -29,7 +29,7 @@ def compiled(function, **how):
 
 
 def with_seed_as_argument(program: ir.Program) -> ir.Program:
-    """The same program, told its seed: Triton's interpreter calls no ATen."""
+    """The same program with the seed as an argument: Triton's interpreter calls no ATen."""
     buffers = [
         ir.GraphInput(each.name, each.dtype, each.device, each.layout, program.arguments)
         if isinstance(each, ir.ExternOutput)
@@ -41,7 +41,7 @@ def with_seed_as_argument(program: ir.Program) -> ir.Program:
 
 
 def draws(x):
-    """Every distribution and dtype that has a formula of its own, at offsets and strides of its own."""
+    """Each distribution and dtype with a separate formula, at several offsets and strides."""
     return [
         torch.rand(3, 37) + x,
         torch.rand(37, 3).t() * 2,
@@ -59,7 +59,7 @@ def draws(x):
 
 
 def test_the_same_numbers_on_every_target():
-    """Evaluator = generated C++ = Triton's interpreter, given one seed; the only call of ATen draws it."""
+    """Evaluator, C++ and Triton's interpreter give the same numbers for one seed; only the seed is drawn by ATen."""
     program = lower(traced(draws, X), [X], generate_random=True)
     assert externs(program) == ["aten.randint.low"]
     program = with_seed_as_argument(program)
@@ -76,7 +76,7 @@ def test_the_same_numbers_on_every_target():
 
 
 def test_it_is_philox():
-    """The known answers of Philox4x32-10 (Random123): its first two words."""
+    """The first two words are the known answers of Philox4x32-10 (Random123)."""
     zero, ones = torch.tensor(0), torch.tensor(-1)
     philox = EVALUATE["philox"]
     assert philox(zero, zero).item() & (2**64 - 1) == 0xE169C58D6627E8D5
@@ -113,7 +113,7 @@ DISTRIBUTIONS = {
 
 @pytest.fixture(scope="module")
 def drawn():
-    """All of them, from one graph."""
+    """Random numbers of all distributions, from one graph."""
     torch.manual_seed(3)
     found = compiled(lambda x: [function(x) for function, *_ in DISTRIBUTIONS.values()])(EMPTY)
     return dict(zip(DISTRIBUTIONS, found, strict=True))
@@ -121,7 +121,7 @@ def drawn():
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distribution(name, drawn):
-    """Mean and deviation within five standard errors, and nothing outside the range."""
+    """Mean and deviation are within five standard errors, and no number is outside the range."""
     _, mean, deviation, least, greatest = DISTRIBUTIONS[name]
     found = drawn[name].double()
     assert abs(found.mean() - mean) < 5 * deviation / MANY**0.5
@@ -131,7 +131,7 @@ def test_distribution(name, drawn):
 
 
 def test_draws_of_one_call_are_independent():
-    """Each goes on counting where the one before ended: no two are alike, and they do not correlate."""
+    """The draws of one call continue one counter: they differ, and do not correlate."""
     torch.manual_seed(3)
     first, second = compiled(lambda: (torch.rand(50_000), torch.rand(50_000)))()
     assert not set(first[:100].tolist()) & set(second[:100].tolist())
@@ -142,7 +142,7 @@ def test_draws_of_one_call_are_independent():
 
 
 def test_manual_seed_is_honoured():
-    """The same seed, the same numbers; another call, others; symbolic sizes too."""
+    """The same seed gives the same numbers, and another call gives others, with symbolic sizes, too."""
     function = compiled(lambda x: x + torch.rand_like(x), dynamic=True)
     torch.manual_seed(7)
     first, second = function(X), function(X)
@@ -154,7 +154,7 @@ def test_manual_seed_is_honoured():
 
 
 def test_the_backward_pass_uses_the_mask_of_the_forward_pass():
-    """Where an element was dropped its gradient is zero, and elsewhere the scale."""
+    """The gradient of a dropped element is zero, and elsewhere it is the scale."""
     x = torch.ones(50, 41, requires_grad=True)
     found = compiled(lambda x: F.dropout(F.relu(x), 0.25, True).sin())(x)
     found.sum().backward()
@@ -167,13 +167,13 @@ def test_the_backward_pass_uses_the_mask_of_the_forward_pass():
 
 
 def test_dropout_is_one_kernel_with_its_neighbours():
-    """What is around a dropout is computed in its loop."""
+    """Dropout is fused with its neighbours."""
     program = lower(traced(lambda x, y: F.dropout(x + 1, 0.5, True) * y, X, X), [X, X], generate_random=True)
     assert len(list(schedule(program).kernels())) == 1
 
 
 def test_a_model_with_dropout_learns():
-    """A training step has finite gradients for all parameters; in evaluation nothing is dropped."""
+    """A training step has finite gradients for all parameters; in evaluation mode nothing is dropped."""
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 8))
     call = compiled(model)
     call(X[:, :8]).square().sum().backward()
@@ -183,7 +183,7 @@ def test_a_model_with_dropout_learns():
 
 
 def test_by_default_numbers_are_those_of_eager():
-    """After the same seed compiled and eager agree, and ATen draws."""
+    """By default ATen draws, so that compiled and eager results agree for one seed."""
 
     def function(x):
         return F.dropout(x, 0.5, True) + torch.randn_like(x)
@@ -195,7 +195,7 @@ def test_by_default_numbers_are_those_of_eager():
 
 
 def test_a_generator_of_ones_own_is_drawn_from():
-    """What a torch.Generator gives is its own stream, which only ATen continues."""
+    """Numbers of a torch.Generator are drawn by ATen, which continues its stream."""
     expected = torch.empty(9).normal_(generator=torch.Generator().manual_seed(2))
     graph = traced(lambda x: torch.empty(9).normal_(), X)
     program = lower(graph, [X], generate_random=True)
@@ -207,5 +207,5 @@ def test_a_generator_of_ones_own_is_drawn_from():
 
 
 def test_verify_leaves_random_graphs_alone():
-    """Nothing to compare with: eager draws other numbers."""
+    """Verification skips graphs with our own random numbers: eager mode draws others."""
     nbcompile.compile(lambda x: x + torch.rand_like(x), options={**OWN, "verify": True})(X)

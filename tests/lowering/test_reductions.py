@@ -1,4 +1,4 @@
-"""Reductions compute what eager computes: of everything, of rows, of columns, as numbers for what follows."""
+"""Reductions of whole tensors, rows and columns give eager's values, also as operands of later operators."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ OF_INTEGERS = OF_BOOLS | {"argmax"}
     ],
 )
 def test_one_element_is_reduced_to_the_bit(name, dtype):
-    """A sum starts with 0, so that of -0.0 alone is 0.0; other reductions give the element. A scalar is such a row."""
+    """The sum of -0.0 alone is 0.0, because a sum starts with 0; other reductions return the element, bit for bit."""
     for number in (-0.0, 3):
         scalar = torch.tensor(number).to(dtype)
         for given in (scalar, scalar.expand(1), scalar.expand(3, 1)):
@@ -135,7 +135,7 @@ WITHOUT_FREEDOM = {
     [lambda x, n: x[2:].var(), lambda x, n: x[: len(x) // 3].std(), lambda x, n: x[:n].std(), lambda x, n: x.std()],
 )
 def test_a_size_that_is_computed_may_be_without_freedom(function):
-    """``s0 - 2``, ``s0 // 3`` and a number of a later call are 1 or 0: as many warnings as in eager mode."""
+    """A symbolic size may be 1 or 0 at a later call: there are as many warnings as in eager mode."""
     compiled = nbcompile.compile(function, fullgraph=True, dynamic=True)
     for size in (9, 3, 2, 5):
         x, texts = torch.arange(float(size)), []
@@ -150,7 +150,7 @@ def test_a_size_that_is_computed_may_be_without_freedom(function):
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_FREEDOM)
 def test_a_variance_without_degrees_of_freedom_warns_at_each_call(name, dynamic):
-    """The warnings are Python's and as many as eager mode's, with the same texts, in each call."""
+    """The warnings of each call are Python's, with eager mode's count and texts."""
     function = WITHOUT_FREEDOM[name]
     compiled = nbcompile.compile(function, fullgraph=True, dynamic=dynamic)
     x = torch.arange(4.0)
@@ -171,7 +171,7 @@ def test_a_variance_without_degrees_of_freedom_warns_at_each_call(name, dynamic)
 
 
 def test_a_variance_of_many_numbers_is_lowered_for_all_sizes():
-    """Sizes of inputs, their products and sums have enough of them; 9 is more than is known of a symbol."""
+    """The lowering needs sizes of at least 9 elements: known of constants, not of each symbol."""
     found = nbcompile.explain(lambda x: x.var(-1).sum() + x.std() + torch.cat([x, x]).var(0).sum(), dynamic=True)
     assert {kernel.language for kernel in found(torch.randn(5, 8)).kernels} == {"cpp"}
     found = nbcompile.explain(lambda x: x.var(correction=9), dynamic=True)
@@ -180,7 +180,7 @@ def test_a_variance_of_many_numbers_is_lowered_for_all_sizes():
 
 @pytest.mark.parametrize("order", [2, 3, 0.5, 1, -1, 0, math.inf])
 def test_the_norm_of_one_number_is_its_size(order):
-    """Along a dimension of length 1, and of a scalar: no power of the number is 0 or infinite, nor is it rounded."""
+    """The norm of one number is its absolute value: no power of it is 0 or infinite, and it is not rounded."""
     numbers = torch.tensor([3.4e38, -1e-30, -0.0, 0.3, math.nan, -math.inf])
     for given, dim in ((numbers[:, None], 1), (numbers[None].double(), 0), (numbers[:1], None), (numbers[1], None)):
         (found,) = targets.run_cpp(programs(lambda t: torch.linalg.vector_norm(t, order, dim), given)[1], (given,))

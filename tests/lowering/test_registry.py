@@ -12,14 +12,14 @@ aten = torch.ops.aten
 
 
 def test_operators_are_registered_by_overload():
-    """The key is what a node of an ATen graph calls."""
+    """The key is the overload that a node of an ATen graph calls."""
     assert aten.relu.default in LOWERINGS and aten.add.Tensor in LOWERINGS
     assert all(isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)) or callable(target)
                for target in LOWERINGS)  # fmt: skip
 
 
 def test_an_operator_has_one_lowering():
-    """A second one is an error that names both, and the first stays."""
+    """A second lowering of one operator is an error that names both functions, and the first one remains."""
     first = LOWERINGS[aten.relu.default]
 
     def another(build, x):

@@ -1,4 +1,4 @@
-"""Graphs that are refused, by the name of the node."""
+"""Graphs that are refused, with the name of the node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbcompile.lowering import UnsupportedGraph, lower
 
 
 def test_data_dependent_sizes_are_refused_by_name():
-    """A size that depends on data is no program; the caller runs the graph as it is."""
+    """A size that depends on data has no program; the caller runs the graph through ATen."""
 
     def f(x):
         return torch.nonzero(x)
@@ -27,7 +27,7 @@ def test_data_dependent_sizes_are_refused_by_name():
 
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32], ids=str)
 def test_quantized_tensors_are_refused(dtype):
-    """Fake tensors say that they are float32: no program, and ATen's results."""
+    """Fake quantized tensors claim to be float32: the graph runs through ATen."""
 
     def f(x):
         return torch.quantize_per_tensor(x * 2, 0.1, 3, dtype)

@@ -1,4 +1,4 @@
-"""Images of another size, and images with borders: eager's values and gradients."""
+"""Resizing and padding of images: eager's values and gradients."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FORWARD = {
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_forward(name):
-    """Without a call of ATen."""
+    """Resizing gives eager's values without a call of ATen."""
     function, inputs = FORWARD[name]
     check(function, *inputs)
 
@@ -68,12 +68,12 @@ COMPILED = {
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_gradients(name):
-    """Compiled forward and backward are eager's."""
+    """Compiled forward and backward passes equal eager's."""
     check_gradients(COMPILED[name])
 
 
 def test_sizes_that_are_symbols():
-    """One kernel for images of any size."""
+    """One kernel serves images of any size."""
     other = (torch.randn(3, 3, 9, 14),)
     for function in (lambda x: F.pad(x, (1, 1, 2, 0), "replicate"),):
         check(function, image, dynamic=True, other_inputs=other)

@@ -1,4 +1,4 @@
-"""Largest values and softmax over rows with what is no ordinary number, against eager and to the last bit where it is exact."""
+"""Maxima and softmax over rows with special values, compared with eager mode, bitwise where the result is exact."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, 3e38, -3e38)
 
 
 def rows(columns: int, dtype: torch.dtype) -> torch.Tensor:
-    """A row for each special value at each of some places, rows of nothing else, and plain rows."""
+    """A row for each special value at several indices, rows that contain only the value, and plain rows."""
     torch.manual_seed(0)
     found = [torch.randn(columns)]
     for value in SPECIAL:
@@ -30,7 +30,7 @@ def rows(columns: int, dtype: torch.dtype) -> torch.Tensor:
 @pytest.mark.parametrize("columns", [1, 7, 32, 45, 1000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_largest_and_smallest(columns, dtype):
-    """A NaN wins, wherever it stands: in a row, down a column, of two tensors, and between two numbers."""
+    """A NaN wins at any index: in a row, in a column, between two tensors, and between two numbers."""
     x = rows(columns, dtype)
     y = x.flip(0).roll(1, 1)
 
@@ -45,7 +45,7 @@ def test_largest_and_smallest(columns, dtype):
 @pytest.mark.parametrize("dim", [-1, 0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_softmax(columns, dim, dtype):
-    """A row with a NaN or an infinity is NaN as a whole, one of equal numbers is even, and what is far below is 0."""
+    """A row with NaN or infinity is NaN, a row of equal numbers is uniform, and values far below the maximum give 0."""
     x = rows(columns, dtype)
     x = x if dim == -1 else x.t().contiguous()
     for dynamic in (False, True):

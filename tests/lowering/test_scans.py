@@ -1,4 +1,4 @@
-"""Scans compute what eager computes: along rows and down columns, fused with what is around them, with nan and ties."""
+"""Scans give eager's values along rows and columns, fused with their neighbours, with nan and ties."""
 
 from __future__ import annotations
 
@@ -30,34 +30,34 @@ SCANS = {
 @pytest.mark.parametrize("kind", SCANS)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_every_kind_along_every_dimension(kind, dim):
-    """The program, its schedule, C++ and Triton give eager's values, with nan, infinities and equal values among them."""
+    """Program, schedule, C++ and Triton give eager's values, with nan, infinities and ties."""
     for tensor in (x, ties, x.to(torch.bfloat16), *([] if kind == "logsumexp" else [n, n > 0])):
         check(lambda t: SCANS[kind](t, dim), tensor)
 
 
 def test_what_is_around_shares_the_loop():
-    """A chain before, a scan, a chain after, and a reduction over the result are one kernel."""
-    # Of positive numbers: where they cancel, what is left depends on the order in which a machine's eager adds.
+    """A chain before a scan, a chain after it, and a reduction of the result are one kernel."""
+    # Positive numbers: a sum that cancels would depend on the order of additions in eager mode.
     _, plan = check(lambda x: ((2 * x + 1).cumsum(1) * x).sum(1), x.abs())
     (kernel,) = plan.kernels()
     assert sum(isinstance(part, Carry) for nest in kernel.body if isinstance(nest, Nest) for part in nest.body) == 1
 
 
 def test_two_scans_share_a_loop():
-    """The values of cummax and their places are one kernel."""
+    """The values and the indices of cummax are one kernel."""
     _, plan = programs(lambda x: list(x.cummax(0)), x)
     assert len(list(plan.kernels())) == 1
 
 
 def test_long_and_short_rows():
-    """Rows that need several blocks of a GPU; rows of one element, of none, and scalars."""
+    """Rows that need several blocks of a GPU, rows of one element and of none, and scalars work."""
     check(lambda t: [t.cumsum(1), *t.cummin(1)], torch.randint(-3, 4, (2, 3000)).float())
     for shape in ((3, 1), (0, 4), (4, 0), ()):
         check(lambda t: [t.cumsum(-1), *t.cummax(-1)], torch.randn(shape), triton=False)
 
 
 def test_a_long_sum_is_as_exact_as_eagers():
-    """Rounding errors do not add up along a row or a column."""
+    """Rounding errors do not accumulate along a row or a column."""
     long = torch.rand(40000, 3)
     exact = long.double().cumsum(0)
     for tensor, dim in ((long, 0), (long.t().contiguous(), 1)):
@@ -67,7 +67,7 @@ def test_a_long_sum_is_as_exact_as_eagers():
 
 @pytest.mark.parametrize("dim", [0, 1])
 def test_what_leaves_the_range_on_the_way_comes_back(dim):
-    """Eager adds and multiplies float32 in float64: a sum beyond the largest number, a product beyond both ends."""
+    """Eager adds and multiplies float32 in float64: an intermediate value may exceed the range of float32."""
     sums = torch.tensor([[3e38, 3e38, -3e38, -3e38] * 20] * 3)
     products = torch.tensor([[1e30, 1e30, -1e-30, 1e-30, 1e-30, 1e-30, 1e30, 1e30] * 20] * 3)
     for function, rows in ((torch.cumsum, sums), (torch.cumprod, products)):
@@ -80,7 +80,7 @@ def test_what_leaves_the_range_on_the_way_comes_back(dim):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 8, 33])
 def test_sums_and_products_are_eagers_to_the_bit(size, dtype, dim):
-    """Eager combines one element after another; in another order float64 overflows on the way, and digits differ."""
+    """Eager combines elements in order: another order would overflow float64, or round differently."""
     largest = torch.finfo(dtype).max
     sums, products = torch.randn(2, 7, size, dtype=dtype)
     sums[1, :3] = torch.tensor([-largest, largest, largest])[:size]
@@ -96,7 +96,7 @@ def test_sums_and_products_are_eagers_to_the_bit(size, dtype, dim):
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_long_scans_are_eagers_to_the_bit(dtype, dim):
-    """Also beyond the length of which sums are divided into blocks: rows 64 and 65 alone overflow."""
+    """Scans longer than a sum's block are bitwise eager's: elements 64 and 65 alone would overflow."""
     sums = torch.randn(5, 1000, dtype=dtype)
     sums[1] = 0
     sums[1, 0], sums[1, 64:66] = -torch.finfo(dtype).max, torch.finfo(dtype).max
@@ -110,7 +110,7 @@ def test_long_scans_are_eagers_to_the_bit(dtype, dim):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
 def test_the_zero_of_a_row_of_one_element(name, dtype):
-    """The sum of a row starts with 0: that of -0.0 alone is 0.0. A scalar is copied, with its sign."""
+    """The sum of a row of -0.0 alone is 0.0, because it starts with 0; a scalar is copied, with its sign."""
     zero = torch.tensor(-0.0, dtype=dtype)
     for given in (zero, zero.expand(1), zero.expand(3, 1), zero.expand(3, 2)):
         (found,) = targets.run_cpp(programs(lambda t: getattr(t, name)(-1), given)[1], (given,))
@@ -118,7 +118,7 @@ def test_the_zero_of_a_row_of_one_element(name, dtype):
 
 
 def test_a_scan_and_a_sum_of_the_same_long_columns():
-    """The sum is one of blocks, as eager's, and the scan is in order: both in one loop."""
+    """The sum is added in blocks, as in eager mode, and the scan in order: both are in one loop."""
     given = torch.randn(1000, 5, dtype=torch.float64)
     found, total = targets.run_cpp(programs(lambda t: [t.cumsum(0), t.sum(0)], given)[1], (given,))
     assert same_bits(found, given.cumsum(0))
@@ -126,12 +126,12 @@ def test_a_scan_and_a_sum_of_the_same_long_columns():
 
 
 def test_sizes_that_are_symbols():
-    """One kernel for all lengths."""
+    """One kernel serves all lengths."""
     check(lambda t: [t.cumsum(1), t.cumprod(0)], torch.randn(3, 8), dynamic=True, other_inputs=(torch.randn(4, 33),))
 
 
 def test_gradients():
-    """The derivatives, as autograd writes them, are loops too."""
+    """The derivatives are loops, too."""
     for function in (lambda t: t.cumsum(1), lambda t: t.cummax(1)[0], lambda t: t.logcumsumexp(0)):
         both = [torch.randn(4, 11, generator=torch.Generator().manual_seed(0)).requires_grad_() for _ in range(2)]
         for each, run in zip(both, (function, nbcompile.compile(function)), strict=True):

@@ -1,4 +1,4 @@
-"""Writing to places that are read from memory: program, schedule and C++ compute what eager computes."""
+"""Scatters: program, schedule and C++ give eager's values."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_program_and_schedule(name):
-    """Each operator of the family is lowered, and computes what eager computes."""
+    """Each scatter operator is lowered, and gives eager's values."""
     function, inputs = CASES[name]
     check(function, *inputs, allow_extern=False)
 
@@ -68,7 +68,7 @@ def test_program_and_schedule(name):
     "name", ["index_put", "around", "integers", "bool", "half", "scatter reduce", "embedding", "one row"]
 )
 def test_generated_code(name):
-    """The C++ of a scatter computes what eager computes."""
+    """The C++ of a scatter gives eager's values."""
     function, inputs = CASES[name]
     found = nbcompile.compile(function, fullgraph=True)(*inputs)
     for mine, theirs in zip(found, function(*inputs), strict=True):
@@ -76,25 +76,25 @@ def test_generated_code(name):
 
 
 def test_symbolic_sizes():
-    """Rows, columns and indices of sizes that are only known at run time."""
+    """Rows, columns and indices may have symbolic sizes."""
     check(lambda x, i, v: x.index_put([i], v, True), x, ids, rows, dynamic=True)
 
 
 def test_loops_that_never_meet_are_outside():
-    """Columns are apart, rows may meet: the first are parallel, the second run in order."""
+    """Columns are independent, and are parallel outer loops; rows may collide, and run in order."""
     _, plan = programs(lambda x, i, v: x.index_put([i], v, True), x, ids, rows)
     assert "parallel for i1 < 6:\n        for i0 < 5:" in print_schedule(plan)
 
 
 def test_an_index_out_of_range_is_an_error():
-    """As eager: an IndexError, and nothing is written elsewhere."""
+    """An index out of bounds is an IndexError, as in eager mode, and no other memory is written."""
     compiled = nbcompile.compile(lambda x, i, v: x.index_put([i], v))
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         compiled(x, torch.tensor([0, 9, 1, 2, 3]), rows)
 
 
 def test_pooling_gradient():
-    """The gradient of max pooling collects what overlapping windows send to one element."""
+    """The gradient of max pooling adds the gradients of overlapping windows."""
     picture = torch.randn(2, 3, 9, 8)
     given = torch.randn_like(torch.nn.functional.max_pool2d(picture, 3, 2, 1))
 
@@ -108,7 +108,7 @@ def test_pooling_gradient():
 @pytest.mark.parametrize("reduce", ["add", "multiply"])
 @pytest.mark.parametrize("source", [torch.tensor([True, False, True]), True], ids=["tensor", "number"])
 def test_bools_are_added_by_aten(reduce, source):
-    """A sum of bools saturates, and no kernel of ours adds them: the operator is a call, without a warning."""
+    """A sum of bools saturates, and no kernel supports it: it runs through ATen without a warning."""
     x, ids = torch.tensor([False, True, False]), torch.tensor([0, 0, 1])
 
     def function(x, ids):

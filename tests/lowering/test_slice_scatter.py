@@ -1,4 +1,4 @@
-"""Parts of a tensor replaced by another: eager's values."""
+"""Replacement of a part of a tensor: eager's values."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FAMILIES = {
 @every_way
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name, how):
-    """Program and schedule give eager's values, dtypes and strides; with dynamic sizes some of it is a call of ATen."""
+    """Program and schedule give eager's values, dtypes and strides; with dynamic sizes some of it runs through ATen."""
     check_family(*FAMILIES[name], how, needs_aten=("dynamic",))
 
 
 def test_offsets_before_the_view_are_not_of_it_on_a_gpu():
-    """An element before the first one of the view's row is divided downwards: it belongs to the row before."""
+    """On a GPU, the offset before the view is divided with floor, so the element is in the row before."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     pytest.importorskip("numpy", reason="the simulator computes with NumPy")
     x, y = torch.zeros(4, 5), torch.tensor([[1.0, 2.0], [3.0, 4.0]])

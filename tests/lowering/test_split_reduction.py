@@ -1,4 +1,4 @@
-"""Reductions in two steps, for a GPU that would be idle otherwise."""
+"""Split reductions, for a GPU that would be idle otherwise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GPU = torch.device("cuda", 0)
     ],
 )
 def test_how_many_parts(results, reduced, kind, along_columns, expected):
-    """As many as fill a GPU, also of a prime length; none where programs are many, or where parts would be short."""
+    """A reduction has as many parts as fill a GPU, also of a prime length; none with many programs, or short parts."""
     found = split_reduction.split_count(indices(results), indices(reduced), kind, along_columns=along_columns)
     assert found == expected
 
@@ -45,14 +45,14 @@ def reductions(function, *inputs, device=GPU, **how):
 
 
 def test_a_cpu_reduces_as_a_whole():
-    """Its threads share the loop."""
+    """A CPU does not split: its threads share the loop."""
     x = torch.randn(1 << 16)
     assert len(reductions(lambda x: x.sum(), x, device=None)) == 1
     assert len(reductions(lambda x: x.sum(), x)) == 2
 
 
 def test_a_length_that_only_a_call_knows_is_reduced_as_a_whole():
-    """How many parts it should have is known only then."""
+    """A reduction of symbolic length is not split: the number of parts is unknown."""
     assert len(reductions(lambda x: x.sum(), torch.randn(1 << 16), dynamic=True)) == 1
 
 
@@ -63,7 +63,7 @@ TIED = (1.0, float("nan"), float("-inf"))
 @pytest.mark.parametrize("best", TIED)
 @pytest.mark.parametrize("function", [torch.argmax, lambda x: x.argmin(-1), lambda x: x.view(2, -1).argmax(1)])
 def test_the_first_place_of_the_best(function, best):
-    """In whichever part; 40,009 is a prime, so that the last part is shorter."""
+    """argmax returns the first index among all parts; 40,009 is a prime, so the last part is shorter."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     x = torch.full((2, 40_009), -1.0 if best == best and best > 0 else best)
     x[:, 30_000] = x[:, 39_999] = best
@@ -75,7 +75,7 @@ def test_the_first_place_of_the_best(function, best):
 
 @pytest.mark.parametrize("kind", ["sum", "amax", "amin", "prod", "any", "all"])
 def test_a_prime_length(kind):
-    """What is beyond the end of the last part changes nothing."""
+    """Elements after the end of the last part do not change the result."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     torch.manual_seed(0)
     function, x = getattr(torch, kind), torch.rand(40_009) + 0.5
@@ -88,7 +88,7 @@ def test_a_prime_length(kind):
 
 
 def test_columns_of_a_tall_matrix_are_read_along_their_rows():
-    """The parts of 32 neighbouring columns are one program's, however the partial results lie."""
+    """One program reduces the parts of 32 adjacent columns."""
     program = lower(traced(lambda x: x.sum(0), X := torch.randn(8192, 32)), [X], device=GPU)
     first, *_ = schedule(program).kernels()
     assert first.vector_variable == first.loops[-1].variable
@@ -96,7 +96,7 @@ def test_columns_of_a_tall_matrix_are_read_along_their_rows():
 
 
 def test_graphs_on_a_gpu_are_split_too():
-    """Where tensors lie on a GPU nobody names a target: their device is enough."""
+    """Without a target, the device of the tensors decides."""
     with FakeTensorMode():
         x = torch.empty(1 << 16, device="cuda")
         assert len(reductions(lambda x: x.sum(), x, device=None)) == 2
@@ -118,7 +118,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_parts_give_eagers_result(name):
-    """The compiled code for a GPU, simulated."""
+    """The compiled code for a GPU, in the simulator, gives eager's result."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     torch.manual_seed(0)
     x = torch.randn(32, 64, 96)
@@ -132,7 +132,7 @@ def test_parts_give_eagers_result(name):
     ("function", "shape"), [(lambda x: x.sum(0), (1000, 300)), (lambda x: x.amax(1), (3, 512, 64))]
 )
 def test_partial_results_of_adjacent_columns_are_adjacent(function, shape):
-    """A program stores whole sectors of them, and the second step reads whole ones; the results are eager's."""
+    """Partial results are stored and loaded in whole sectors; the results equal eager's."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     torch.manual_seed(0)
     nbcompile.reset()

@@ -1,4 +1,4 @@
-"""Scans in parts, for a GPU that would be idle otherwise."""
+"""Split scans, for a GPU that would be idle otherwise."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ def scans(function, *inputs, device=GPU, **how):
     ],
 )
 def test_what_is_split(shape, dim, expected):
-    """Few programs with long rows or columns: the partial results are scanned, and the parts, with a dimension more."""
+    """Few long rows or columns are split: the partial results and the parts are scanned, with one more dimension."""
     found = scans(lambda x: x.cumsum(dim), torch.empty(shape))
     assert [len(scan.layout.size) for scan in found] == expected
 
 
 def test_a_cpu_scans_in_one_step():
-    """Its threads have rows of their own."""
+    """A CPU does not split: each of its threads scans separate rows."""
     assert len(scans(lambda x: x.cumsum(0), torch.randn(1 << 16), device=None)) == 1
 
 
 def test_a_length_that_only_a_call_knows_is_scanned_in_one_step():
-    """How many parts it should have is known only then."""
+    """A scan of symbolic length is not split: the number of parts is unknown."""
     assert len(scans(lambda x: x.cumsum(0), torch.randn(1 << 16), dynamic=True)) == 1
 
 
 def inputs(kind):
     torch.manual_seed(0)
-    # A prime, so that the last part is shorter; columns; signs of zeros, equal values, nan and infinities in several parts.
+    # A prime, so that the last part is shorter; columns; signs of zeros, ties, nan and infinities in several parts.
     x = torch.randn(20_011)
     if kind == "prod":
         return [torch.randint(0, 2, (20_011,), dtype=torch.int32) * 2 - 1, 1 + torch.randn(600, 33) / 1e3]
@@ -74,7 +74,7 @@ def inputs(kind):
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
 def test_parts_give_eagers_result(kind):
-    """The compiled code for a GPU, simulated: also the index of the last of equal values, and of the last nan."""
+    """The simulated code for a GPU gives eager's result, with the index of the last tie, and of the last nan."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     function = FUNCTIONS[kind]
     for x in inputs(kind):
@@ -92,7 +92,7 @@ def test_parts_give_eagers_result(kind):
 
 
 def test_a_long_scan_moves_little_more_than_it_must():
-    """What it reads twice costs less than the waits of one program: 170 us for a million numbers before, 11 us now."""
+    """A split scan reads its input twice, and waits less: 170 us for a million numbers before, 11 us now."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     nbcompile.reset()
     kernels = nbcompile.explain(lambda x: x.cumsum(0), options={"target": "sm_90"})(torch.randn(1 << 17)).kernels

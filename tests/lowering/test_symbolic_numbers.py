@@ -1,4 +1,4 @@
-"""What is computed with an int of Python that is a symbol, also with minus in front, is what eager computes.
+"""Operators on symbolic integers, negated ones included, give eager's results.
 
 In torch: test/inductor/test_torchinductor_dynamic_shapes.py. Read next: nbcompile/lowering/views.py
 """
@@ -109,7 +109,7 @@ CASES: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_number_that_is_a_symbol(name: str) -> None:
-    """Where one value of it is seen to be refused, or a slice's end is not known, the graph goes another way."""
+    """Results, and classes of errors, equal eager's for several values of the number."""
     compiled = nbcompile.compile(CASES[name], dynamic=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", nbcompile.exc.GeneratedCodeWarning)
@@ -123,7 +123,7 @@ def test_a_number_that_is_a_symbol(name: str) -> None:
 
 
 def tried(function: Callable[..., torch.Tensor], *arguments: object) -> torch.Tensor | Exception:
-    """What comes out: a result or an exception."""
+    """A result or an exception."""
     try:
         return function(*arguments)
     except Exception as error:  # noqa: BLE001  is compared
@@ -131,7 +131,7 @@ def tried(function: Callable[..., torch.Tensor], *arguments: object) -> torch.Te
 
 
 def test_a_slice_whose_end_is_not_known():
-    """Nought counts from the front, what is below it from the end: no code is made for both."""
+    """A slice end of zero counts from the front, a negative one from the end: no code serves both."""
 
     def f(x: torch.Tensor, b: int) -> torch.Tensor:
         return torch.slice_scatter(x, x[:, :b] * 2, 1, -b)
@@ -143,7 +143,7 @@ def test_a_slice_whose_end_is_not_known():
 
 
 def test_batch_norm_whose_channels_are_a_product():
-    """An instance norm keeps statistics with ``n / (n - 1)``, and its gradient divides by a product of symbols."""
+    """The statistics of an instance norm have a factor ``n / (n - 1)``; its gradient has a quotient of symbols."""
     ours, theirs = (torch.nn.InstanceNorm2d(6, track_running_stats=True) for _ in range(2))
     compiled = nbcompile.compile(ours)
     for count in (4, 6, 3):

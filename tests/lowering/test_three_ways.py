@@ -1,4 +1,4 @@
-"""Random loop programs are one thing on every target: evaluator = generated C++ = Triton's interpreter = eager.
+"""Random loop programs have the same result on every target: evaluator = generated C++ = Triton's interpreter = eager.
 
 A program is a list of steps over a few tensors of one shape (with tails, odd strides, several types): formulas, masks,
 reductions, scans, reads at places that are read from memory. Numbers are small and whole, so that no order of additions
@@ -65,7 +65,7 @@ def loop_programs(draw):
 
 
 def made(shape, dtype, layout, generator):
-    """A tensor of small whole numbers with some strides."""
+    """A tensor of small integers with random strides."""
     rows, columns = shape
     size = {"transposed": (columns, rows), "every second": (rows, 2 * columns), "one row": (1, columns)}.get(
         layout, shape
@@ -84,7 +84,7 @@ def made(shape, dtype, layout, generator):
 
 
 def run_ways(program):
-    """The program traced, lowered, scheduled, and run on every target; ``check`` compares with eager."""
+    """The program traced, lowered, scheduled, and run on every target; ``check`` compares the results with eager's."""
     shape, kinds, steps, seed = program
     generator = torch.Generator().manual_seed(seed)
     given_tensors = [made(shape, *kind, generator) for kind in kinds]
@@ -119,7 +119,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
 @settings(max_examples=8, suppress_health_check=QUIET)
 @given(loop_programs())
 def test_random_programs(program):
-    """A few, the same every time."""
+    """A few random programs with a fixed seed."""
     run_ways(program)
 
 
@@ -128,17 +128,17 @@ def test_random_programs(program):
 @settings(max_examples=300, derandomize=False, suppress_health_check=QUIET)
 @given(loop_programs())
 def test_many_random_programs(program):
-    """Many, other ones every time."""
+    """Many random programs with new seeds."""
     run_ways(program)
 
 
 def test_a_read_of_the_only_row():
-    """An index into a dimension of one element is checked, and read from memory like any other."""
+    """An index into a dimension of size 1 is checked, and loaded from memory like any other."""
     check(lambda x, rows: x[rows] + 1, torch.randn(1, 64), torch.tensor([0, -1, 0]))
 
 
 def test_the_reduction_of_everything_among_constants():
-    """One total per kernel is a scalar to Triton, a constant a block of one: they meet in comparisons, nan among them."""
+    """In Triton a full reduction is a scalar, and a constant is a block of one element: a comparison has both."""
     for last in (1.0, float("nan")):
         x = torch.tensor([[3.0, -1.0, 2.0], [0.0, 4.0, last]])
         check(lambda x: [x.sum().clamp(-8, 8), (x.sum() > 3) & (x.amax() < 5)], x, must_be_triton=True)

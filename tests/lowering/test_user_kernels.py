@@ -1,4 +1,4 @@
-"""Launches of the user's Triton kernels as steps of a plan: what they write is copied only where it must be."""
+"""Launches of the user's Triton kernels as steps of a plan: a mutated argument is copied only if necessary."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.gpu.kernels import X, explained, launched, scale
 
 
 def test_memory_for_a_result_is_not_filled():
-    """What ``empty_like`` made for the launch alone is neither written before it nor copied."""
+    """The memory of ``empty_like`` is neither written before the launch nor copied."""
     found = explained(lambda x: launched(scale, x, 3.0, BLOCK=128), X)
     assert [kernel.name for kernel in found.kernels if kernel.language == "triton"] == ["scale"]
 
 
 def test_an_input_is_written_in_place():
-    """The mutation is that of the argument; what was computed of it before is not changed."""
+    """The launch mutates the argument; a value that was computed from it before does not change."""
 
     def double(x):
         before = x + 1

@@ -1,4 +1,4 @@
-"""Views, and what is computed of them: eager's values and strides."""
+"""Views, and values computed from them: eager's values and strides."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ NOTHING_IN_ANOTHER_SHAPE = {
 
 @pytest.mark.parametrize("name", NOTHING_IN_ANOTHER_SHAPE)
 def test_a_tensor_without_elements_in_another_shape(name):
-    """An extent of zero divides nothing: code is generated, for kernels that store nothing, or a sum of nothing."""
+    """A view of a tensor without elements compiles: no size of zero is a divisor."""
     function, shape = NOTHING_IN_ANOTHER_SHAPE[name]
     check(function, torch.ones(shape), exact_strides=False)

@@ -8,7 +8,7 @@ from nbcompile.runtime import compiler_processes
 
 
 def test_the_process_group_dies_with_us(tmp_path):
-    """A compiler that is interrupted leaves no process behind."""
+    """A compiler that is stopped leaves no child process."""
     mark = tmp_path / "mark"
     began = time.monotonic()
     with pytest.raises(Exception, match="was stopped after 0.3 s"):
@@ -19,7 +19,7 @@ def test_the_process_group_dies_with_us(tmp_path):
 
 
 def test_a_task_is_done_while_a_compiler_works_or_at_the_end():
-    """Once; what was to be done anyway is done as well, while the task waits for a compiler of its own."""
+    """A task runs once, while a compiler runs or at the end of the block; it may start a compiler, too."""
     told = []
 
     def compile_something(name):
@@ -37,14 +37,14 @@ def test_a_task_is_done_while_a_compiler_works_or_at_the_end():
 
 
 def test_a_task_is_left_where_the_block_fails():
-    """Nothing of it stays behind."""
+    """If the block raises, the task is dropped."""
     with pytest.raises(ValueError, match="first"), compiler_processes.builds.doing(lambda: pytest.fail("it was done")):
         raise ValueError("first")
     assert compiler_processes.builds.concurrent_task is None
 
 
 def test_what_a_task_raises_is_no_fault_of_the_block():
-    """The block's own build is not told of it."""
+    """An error of the task does not interrupt the build of the block."""
     told = []
 
     def fails():

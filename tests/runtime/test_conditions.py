@@ -1,4 +1,4 @@
-"""Conditions on sizes in C say what the same text says in Python, and leave to Python what they do not know."""
+"""Conditions on sizes in C have the value of the same Python text, or are left to Python."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def made(*texts, names=None, otherwise=lambda values: "left to Python"):
 
 
 def test_conditions_on_tensors_and_numbers():
-    """Sizes, strides, offsets and numbers, reached through locals, globals, items and attributes."""
+    """C reads sizes, strides, offsets and numbers from locals, globals, items and attributes."""
     check = made(
         "2 <= L['x'].size()[0] <= 8",
         "L['more'][1].stride()[0] == L['k'] // 2",
@@ -43,7 +43,7 @@ def test_conditions_on_tensors_and_numbers():
     ],
 )
 def test_what_is_not_known_is_left_to_python(text, values):
-    """A name or dim that is missing, a division by zero, a number that does not fit, another type: Python decides."""
+    """A missing name or dim, a division by zero, an overflow, or another type is left to Python."""
     if "sparse" in str(values.get("x")):
         assert made(text)(values) in (True, "left to Python")
     else:
@@ -70,7 +70,7 @@ TEXTS = strategies.recursive(strategies.sampled_from(("L['a']", "L['b']", "L['c'
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, NUMBERS, NUMBERS, NUMBERS)
 def test_random_conditions(text, a, b, c):
-    """Any expression over any numbers: C and Python agree, or C leaves it to Python."""
+    """For random expressions, C and Python agree, or C leaves the condition to Python."""
     values = {"a": a, "b": b, "c": c}
     answer = made(text)(values)
     if answer != "left to Python":
@@ -78,7 +78,7 @@ def test_random_conditions(text, a, b, c):
 
 
 def test_a_dynamic_entry_is_checked_in_c():
-    """The guard of a compiled function is one of these, and refuses with the condition's own text."""
+    """The guard of a compiled function is evaluated in C, and its failure has the condition's text."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda x, y: x + y.sum(), backend="eager", dynamic=True)
     frame_recorder = nbcompile.api.new_recorder("f")

@@ -1,4 +1,4 @@
-"""Buckets of collectives: which calls become one, and that results are those of the calls one by one."""
+"""Buckets of collectives: which calls are merged, with the results of the separate calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ functions = torch.ops._c10d_functional
 
 @pytest.fixture(scope="module", autouse=True)
 def group():
-    """A process group of this process alone."""
+    """A process group with one process."""
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
@@ -32,7 +32,7 @@ def wait(x):
 
 
 def launches(function, *inputs):
-    """Launches by name, in order; program, schedule and C++ give eager's results, to the bit."""
+    """Launches by name, in order; program, schedule and C++ give eager's results, bitwise."""
     graph = traced(function, *inputs)
     seen = []
 
@@ -51,7 +51,7 @@ def launches(function, *inputs):
 
 
 def joined(function, *inputs):
-    """How many tensors each collective has, in order."""
+    """The number of tensors of each collective, in order."""
     graph = traced(function, *inputs)
     program = collective_buckets.bucket_collectives(lower(graph, inputs))
     verify.verify_program(program)
@@ -65,7 +65,7 @@ def vector(size=8):
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"])
 def test_independent_collectives_of_one_kind_are_one_call(name):
-    """Begun when the last argument is there, and waited for one by one, after what needs none of them."""
+    """Independent collectives of one kind are one call, issued when the last argument is computed."""
     more = {"all_reduce": ("sum",), "all_gather_into_tensor": (1,), "reduce_scatter_tensor": ("sum", 1)}[name]
 
     def program(x, y):
@@ -79,7 +79,7 @@ def test_independent_collectives_of_one_kind_are_one_call(name):
 
 
 def test_one_that_needs_another_is_another_call():
-    """Directly, or through a bucket that its own collectives form: three, and not a circle of two."""
+    """A collective that depends on another one, also through a bucket, is in another bucket: there is no cycle."""
 
     def chain(x):
         return wait(functions.all_reduce(wait(functions.all_reduce(x, "sum", "0")).sin(), "sum", "0"))
@@ -96,7 +96,7 @@ def test_one_that_needs_another_is_another_call():
 
 
 def test_equal_kinds_alone_share_a_bucket():
-    """Reductions, dtypes and operators differ; so do contiguous and other arguments, which eager mode may refuse."""
+    """A bucket has one kind of reduction, one dtype and one operator; non-contiguous arguments are separate."""
 
     def program(x, y, z):
         begun = [
@@ -110,7 +110,7 @@ def test_equal_kinds_alone_share_a_bucket():
 
 
 def test_large_ones_and_full_buckets(monkeypatch):
-    """A large collective has nothing to win; a bucket ends before it is as large as that."""
+    """A large collective gains nothing; a bucket ends before it exceeds the limit."""
 
     def program(a, b, c, d):
         return [wait(functions.all_reduce(each, "sum", "0")) for each in (a, b, c, d)]
@@ -124,7 +124,7 @@ def test_large_ones_and_full_buckets(monkeypatch):
 
 
 def test_an_input_is_written_after_all_of_the_bucket():
-    """The bucket reads it until the wait for any of its results."""
+    """A mutation of an input comes after the waits for all results of the bucket that reads it."""
 
     def program(x, y):
         first, second = (functions.all_gather_into_tensor(each, 1, "0") for each in (x, y.sin()))
@@ -134,7 +134,7 @@ def test_an_input_is_written_after_all_of_the_bucket():
 
     order = launches(program, vector(), vector())
     begun = order.index("all_gather_into_tensor_coalesced")
-    # The kernel that writes x needs both waits; that of the other result may come between them.
+    # The kernel that writes x needs both waits; the kernel of the other result may run between them.
     assert order[begun:] in (
         ["all_gather_into_tensor_coalesced", "wait_tensor", "wait_tensor", "kernel", "kernel"],
         ["all_gather_into_tensor_coalesced", "wait_tensor", "kernel", "wait_tensor", "kernel"],
@@ -143,7 +143,7 @@ def test_an_input_is_written_after_all_of_the_bucket():
 
 
 def test_without_the_option_nothing_is_joined():
-    """Every process has to do the same, so that the program has to ask for it."""
+    """Without the option no collectives are merged: all processes have to do the same, so the program has to ask."""
 
     def program(x, y):
         return [wait(functions.all_reduce(each, "sum", "0")) for each in (x, y)]

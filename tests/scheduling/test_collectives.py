@@ -1,4 +1,4 @@
-"""Where collectives and the waits for them stand in the plan, and what happens to memory that is on its way."""
+"""The order of collectives and their waits in the plan, and the memory of collectives in flight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if not (torch.distributed.is_available() and torch.distributed.is_gloo_available
 
 @pytest.fixture(scope="module", autouse=True)
 def group():
-    """A process group of this process alone."""
+    """A process group with one process."""
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()
@@ -45,7 +45,7 @@ def square(size=8):
 
 
 def test_a_product_is_computed_while_a_sum_is_on_its_way():
-    """The collective is issued first, and waited for where its result is used."""
+    """A collective is issued early, and its wait comes right before the first use of the result."""
 
     def program(x, y):
         product = y @ y
@@ -57,7 +57,7 @@ def test_a_product_is_computed_while_a_sum_is_on_its_way():
 
 
 def test_only_what_does_not_wait_is_fused_apart():
-    """A kernel of both would begin after the wait; the log says so."""
+    """A pointwise kernel that needs no wait is not fused with one that does; the log says so."""
 
     def program(x, y):
         total = wait(begun(x.sin()))
@@ -71,7 +71,7 @@ def test_only_what_does_not_wait_is_fused_apart():
 
 
 def test_the_result_of_a_wait_is_the_collectives_memory():
-    """It was reused after the wait, while the result was still needed: a wrong sum, by 1.7."""
+    """The result of a wait is the collective's memory, which is not reused while the result is needed."""
 
     def program(x):
         total = wait(begun(x.sin()))
@@ -83,7 +83,7 @@ def test_the_result_of_a_wait_is_the_collectives_memory():
 
 @pytest.mark.parametrize("operator", ["all_gather", "all_reduce"])
 def test_what_a_collective_reads_is_not_reused_before_the_wait(operator):
-    """It is read until then, whatever runs in the meantime."""
+    """A collective reads its argument until the wait: the memory is not reused before."""
 
     def program(x, y):
         sent = x.sin()
@@ -101,7 +101,7 @@ def test_what_a_collective_reads_is_not_reused_before_the_wait(operator):
 
 
 def test_an_input_is_written_after_the_wait():
-    """The write of the old value's place is a reader's successor, and the collective reads until the wait."""
+    """A mutation of the collective's argument comes after the wait."""
 
     def program(x, y):
         gathered = wait(begun(x, "all_gather"))
@@ -115,7 +115,7 @@ def test_an_input_is_written_after_the_wait():
 
 @pytest.mark.parametrize("begin", [begun, lambda x: x], ids=["begun here", "begun by another graph"])
 def test_what_is_read_by_its_old_name_after_the_wait_is_read_after_it(begin):
-    """The wait was sunk behind the kernel: it read a result that was not there yet."""
+    """A kernel that reads the result under the collective's name comes after the wait, too."""
 
     def program(x, y):
         total = begin(x)
@@ -132,7 +132,7 @@ def test_what_is_read_by_its_old_name_after_the_wait_is_read_after_it(begin):
 
 
 def test_collectives_keep_their_order():
-    """Those of one process meet those of another by number; a chain of them is issued as it becomes possible."""
+    """Collectives of several processes match by order; a chain of them is issued as soon as possible."""
 
     def program(x, y):
         last = begun((x @ x).relu())
@@ -147,7 +147,7 @@ def test_collectives_keep_their_order():
 
 
 def test_bytes_on_their_way_are_limited(monkeypatch):
-    """Beyond the limit a wait comes before the next collective."""
+    """Above the limit of bytes in flight, a wait comes before the next collective."""
 
     def program(x, y, z):
         return wait(begun(x)) @ x, wait(begun(y)) @ y, wait(begun(z)) @ z
@@ -161,7 +161,7 @@ def test_bytes_on_their_way_are_limited(monkeypatch):
 
 
 def test_a_collective_that_another_graph_waits_for_holds_its_memory():
-    """Nothing of it is reused or freed here."""
+    """If another graph waits for a collective, this graph neither reuses nor frees its memory."""
 
     def program(x, y):
         sent = x.sin()
@@ -175,7 +175,7 @@ def test_a_collective_that_another_graph_waits_for_holds_its_memory():
 
 
 def test_a_collective_whose_result_nobody_uses_is_issued():
-    """Other processes take part in it."""
+    """A collective with an unused result is issued: other processes take part in it."""
 
     def program(x):
         begun(x)
@@ -185,7 +185,7 @@ def test_a_collective_whose_result_nobody_uses_is_issued():
 
 
 def test_a_broadcast_has_its_real_strides():
-    """The fake function keeps the argument's: a copy to them would read what is still written."""
+    """The real result of a broadcast is contiguous, though its fake function has the argument's strides."""
 
     def program(x):
         return wait(begun(x.sin().t(), "broadcast")) * 2
@@ -196,7 +196,7 @@ def test_a_broadcast_has_its_real_strides():
 
 
 def test_without_collectives_nothing_is_reordered():
-    """The units are those that were given."""
+    """Without collectives the order of the units is unchanged."""
     found, _ = programs(lambda x: x.sin() @ x, square())
     assert collectives.waits_of(found, {}, []) == {}
     units: list = [object(), object()]

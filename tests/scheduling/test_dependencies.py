@@ -1,4 +1,4 @@
-"""Dependencies between buffers, and the orders that they allow."""
+"""Dependencies between buffers, and topological orders."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from tests.support.lowered import programs
 
 
 def test_an_order_that_is_topological_stays_as_it_is():
-    """Names that nothing orders keep their places."""
+    """A topological order is unchanged."""
     assert topological_order(["a", "b", "c"], {"c": {"a"}}) == ["a", "b", "c"]
 
 
 def test_what_is_needed_comes_before():
-    """Directly or through others, in the given order among themselves; names that are not asked for do not come."""
+    """All direct and indirect dependencies of the names come first, in the given order; other names do not appear."""
     needs = {"a": {"c", "b", "elsewhere"}, "c": {"d"}}
     assert topological_order(["a", "b", "c", "d"], needs) == ["b", "d", "c", "a"]
 
 
 def test_a_long_chain_needs_no_deep_stack():
-    """Ten thousand names, each of which needs the next."""
+    """A chain of ten thousand names does not overflow the stack."""
     names = [f"buf{number}" for number in range(10_000)]
     assert topological_order(names, dict(zip(names, ({each} for each in names[1:])))) == names[::-1]
 
 
 def test_a_cycle_has_no_order():
-    """The message has two names of it."""
+    """A cycle is an error whose message has two names of it."""
     with pytest.raises(ValueError, match="need each other"):
         topological_order(["a", "b", "c"], {"a": {"b"}, "b": {"c"}, "c": {"a"}})
 
 
 def test_a_write_comes_after_every_read_of_the_old_value():
-    """``x.copy_``: the reader of x means what x was."""
+    """``x.copy_`` comes after each read of the old x."""
 
     def program(x):
         old = x.sum(-1)
@@ -49,7 +49,7 @@ def test_a_write_comes_after_every_read_of_the_old_value():
 
 
 def test_random_operators_keep_their_order():
-    """Each one advances the generator: the second needs the first, though it reads nothing of it."""
+    """Random operators keep their order: the second one depends on the first, because both advance the generator."""
     found, _ = programs(lambda x: (torch.rand_like(x), torch.randn_like(x)), torch.ones(3))
     draws = [
         each.name for each in found.buffers
@@ -60,7 +60,7 @@ def test_random_operators_keep_their_order():
 
 
 def test_dead_code_is_what_no_result_and_no_side_effect_needs():
-    """A program without outputs keeps its inputs alone; one with a write to an input keeps the write."""
+    """Code that no result and no mutation needs is dead; a program without outputs keeps only its inputs."""
     found, _ = programs(lambda x: x.sin().sum(-1) + 1, torch.ones(3, 4))
     without = type(found)(found.buffers, (), found.arguments, found.symbols, found.single_output)
     assert {type(each).__name__ for each in eliminate_dead_code(without).buffers} == {"GraphInput"}

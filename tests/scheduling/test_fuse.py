@@ -1,4 +1,4 @@
-"""Which buffers become one kernel, which do not, and what the fusion log says."""
+"""Fusion of buffers into kernels: which are fused, which are not, and what the fusion log says."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def nests(kernel: Kernel) -> int:
 
 
 def test_softmax_is_one_kernel_of_three_passes():
-    """max, exp and sum, divide: over one row at a time, the row kept in scratch, nothing else stored."""
+    """Softmax is one kernel with three passes over a row: max, sum of exp, quotient; only the result is stored."""
     (kernel,) = kernels(lambda x: torch.softmax(x, -1), torch.randn(8, 32))
     assert nests(kernel) == 3 and len(kernel.scratch) == 1 and len(kernel.writes) == 1
 
 
 def test_layer_norm_with_residual_is_one_kernel():
-    """Both reductions and the affine part share the rows."""
+    """Both reductions and the affine part are in one kernel."""
     x, r, w, b = torch.randn(8, 32), torch.randn(8, 32), torch.randn(32), torch.randn(32)
     (kernel,) = kernels(lambda x, r, w, b: F.layer_norm(x + r, (32,), w, b), x, r, w, b)
     assert nests(kernel) == 3
@@ -39,14 +39,14 @@ def test_reductions_of_one_input_are_one_pass():
 
 
 def test_rows_and_columns_are_two_kernels_with_a_reason():
-    """A reduction along other loops cannot join, and the fusion log says so."""
+    """A reduction over other loops is not fused, and the fusion log says so."""
     _, plan = programs(lambda x: (x.sum(1), x.sum(0)), torch.randn(8, 32))
     assert len(list(plan.kernels())) == 2
     assert any(not each.fused and "reduces along other loops" in each.reason for each in plan.decisions)
 
 
 def test_a_column_reduction_is_vectorised_across_columns():
-    """Memory is adjacent along the outer loop, which is the one to vectorise."""
+    """A column reduction is vectorised along the outer loop, which is contiguous."""
     (kernel,) = kernels(lambda x: x.exp().sum(0), torch.randn(8, 32))
     assert kernel.vector_variable == kernel.loops[-1].variable
 
@@ -64,14 +64,14 @@ def test_loops_follow_memory():
 
 
 def test_long_single_rows_are_not_walked_by_one_thread():
-    """Normalising one long row is several kernels, each parallel."""
+    """The norm of one long row is several kernels, each of them parallel."""
     _, plan = programs(lambda x: x / x.sum(), torch.randn(1 << 16))
     assert len(list(plan.kernels())) == 2
     assert any("too few for a loop over rows" in each.reason for each in plan.decisions)
 
 
 def test_memory_is_reused():
-    """A chain through ATen needs no third piece of memory for its intermediates."""
+    """A chain through ATen needs only two buffers for its intermediates."""
     x = torch.randn(16, 16)
     _, plan = programs(lambda x: torch.mm(torch.mm((x + 1).exp(), x).sin(), x).cos() + x, x)
     assert any(isinstance(step, Reuse) for step in plan.steps)
@@ -80,14 +80,14 @@ def test_memory_is_reused():
 
 
 def test_the_printed_schedule_reads_as_loops():
-    """The text of a kernel shows its loops, passes and stores."""
+    """The printed kernel has its loops, passes and stores."""
     _, plan = programs(lambda x: torch.softmax(x, -1), torch.randn(8, 32))
     text = print_schedule(plan)
     assert "parallel for i0 < 8:" in text and "for i1 < 32:" in text and "buf2 += buf1" in text
 
 
 def test_dead_code_goes():
-    """What nothing returns is not computed."""
+    """Code without a user is not computed."""
     _, plan = programs(lambda x: (x.exp().sum(), x + 1)[1], torch.randn(4))
     assert len(list(plan.kernels())) == 1
 
@@ -105,7 +105,7 @@ VIEWS = [
 
 @st.composite
 def random_program(draw):
-    """A function of two matrices made of random steps, each on earlier values; the last values are returned."""
+    """A function of two matrices with random steps, each on earlier values; the last values are returned."""
     steps = draw(
         st.lists(
             st.tuples(st.integers(0, 3), st.integers(0, 100), st.integers(0, 100), st.integers(0, 100)),
@@ -137,6 +137,6 @@ def random_program(draw):
 @settings(max_examples=25, deadline=None)
 @given(random_program(), st.sampled_from([(4, 6), (5, 5), (1, 7), (3, 1)]), st.booleans())
 def test_random_programs_compute_what_eager_computes(function, size, dynamic):
-    """Pointwise, reduction and view steps in any order: program and schedule equal eager."""
+    """Random pointwise, reduction and view steps: program and schedule equal eager mode."""
     torch.manual_seed(1)
     check(function, torch.randn(size) * 0.5, torch.randn(size) * 0.5, dynamic=dynamic and min(size) > 1)

@@ -1,4 +1,4 @@
-"""The fusion log has an entry for every pair of neighbours, with a reason and the memory traffic that is saved."""
+"""The fusion log has an entry for each pair of neighbours, with a reason and the memory traffic that fusion saves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def entries(plan):
 
 
 def test_a_value_between_two_operators_is_neither_written_nor_read():
-    """One buffer in the middle, 64 x 1000 of 4 bytes: two of its trips through memory are saved, and one of x."""
+    """Fusion saves a store and a load of the buffer in between, 64 x 1000 x 4 bytes, and one load of x."""
     plan = plan_of(lambda x: torch.softmax(x, -1), torch.randn(64, 1000))
     found = entries(plan)
     assert all(each.fused for each in plan.decisions)
@@ -30,27 +30,27 @@ def test_a_value_between_two_operators_is_neither_written_nor_read():
 
 
 def test_memory_that_two_read_is_read_once():
-    """Two reductions of one input."""
+    """Two fused reductions read their input once."""
     plan = plan_of(lambda x: (x.sum(), (x * x).amax()), torch.randn(100, 8))
     (entry,) = plan.decisions
     assert (entry.fused, entry.saved, entry.reason) == (True, 100 * 8 * 4, "both read arg0_1")
 
 
 def test_a_call_of_aten_is_a_neighbour_with_a_reason():
-    """A matrix product before and after a loop."""
+    """A call of ATen is a neighbour, too, with a reason why it is not fused."""
     plan = plan_of(lambda x, w: torch.relu(x @ w) @ w, torch.randn(8, 8), torch.randn(8, 8))
     assert [(each.fused, each.saved) for each in plan.decisions] == [(False, 0), (False, 0)]
     assert all("a tuned library" in each.reason for each in plan.decisions)
 
 
 def test_what_is_returned_is_still_written():
-    """A value that the user gets is written, and need not be read back."""
+    """A returned value is stored, and need not be loaded again."""
     plan = plan_of(lambda x: (e := torch.exp(x), (e / 2).sum(-1)), torch.randn(16, 100))
     assert entries(plan)["buf0", "buf1"].saved == 16 * 100 * 4
 
 
 def test_bytes_of_symbolic_sizes_are_not_known():
-    """None, and no number that would be true of one call only."""
+    """The bytes of symbolic sizes are unknown: the entry has None."""
     plan = plan_of(lambda x: torch.softmax(x, -1), torch.randn(7, 9), dynamic=True)
     assert {each.saved for each in plan.decisions} == {None}
 
@@ -66,7 +66,7 @@ def test_bytes_of_symbolic_sizes_are_not_known():
     ids=["three sums", "a product in it", "a call in it", "a scatter in it"],
 )
 def test_every_pair_of_neighbours_is_there_once(function):
-    """Whoever reads what another computes: one entry, and a reason that is not empty."""
+    """Each pair of producer and consumer has one entry, with a reason."""
     plan = plan_of(function, torch.randn(8, 8))
     pairs = [(each.first, each.second) for each in plan.decisions]
     assert len(pairs) == len(set(pairs))

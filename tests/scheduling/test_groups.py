@@ -1,4 +1,4 @@
-"""How a buffer joins a group: which loops are matched, and the reason where they cannot be."""
+"""Fusion of a buffer into a group: which loops are matched, or the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def buffers(function, *inputs) -> list[LoopBuffer]:
 
 
 def group_of(function, *inputs) -> Group:
-    """All loop buffers of a function, joined one by one."""
+    """A group of all loop buffers of a function, fused one by one."""
     first, *others = buffers(function, *inputs)
     group = singleton_group(first)
     for buffer in others:
@@ -30,13 +30,13 @@ def sizes(loops) -> list[int]:
 
 
 def test_one_buffer_is_a_group():
-    """Loops of one iteration are none; what is reduced is an inner loop."""
+    """Loops of one iteration are dropped; a reduced dim is an inner loop."""
     group = group_of(lambda x: x.sum(2), torch.randn(4, 1, 6))
     assert sizes(group.outer_loops()) == [4] and sizes(group.inner_loops()) == [6]
 
 
 def test_a_softmax_is_rows_with_inner_loops():
-    """The maximum, the sum and the quotient share the rows; elements are computed in the passes after it."""
+    """The maximum, the sum and the quotient share the outer loop over rows; the elements are in later passes."""
     group = group_of(lambda x: torch.softmax(x, -1), torch.randn(8, 32))
     assert sizes(group.outer_loops()) == [8] and sizes(group.inner_loops()) == [32]
     order = [passes(group)[member.buffer.name] for member in group.members]
@@ -44,7 +44,7 @@ def test_a_softmax_is_rows_with_inner_loops():
 
 
 def test_loops_are_matched_by_what_is_read():
-    """A transposed reader has its loops matched crosswise with those of the producer."""
+    """The loops of a transposed reader are matched with those of the producer by the index."""
 
     def function(x):
         y = x.sin()
@@ -56,7 +56,7 @@ def test_loops_are_matched_by_what_is_read():
 
 
 def test_a_row_result_runs_before_the_first_pass():
-    """What needs no element of the row is computed before its first pass."""
+    """A value that needs no element of the row is computed before the first pass over the row."""
 
     def function(x, w):
         scale = w.exp()
@@ -89,7 +89,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_refusal_has_its_reason(name: str):
-    """What cannot join raises, and says which loops or which memory are in the way."""
+    """A buffer that cannot be fused raises an error that names the loops or the memory in the way."""
     function, shapes, reason = REFUSALS[name]
     with pytest.raises(Incompatible, match=reason):
         group_of(function, *(torch.randn(shape) for shape in shapes))

@@ -1,4 +1,4 @@
-"""Small values that many elements need are computed where they are needed."""
+"""Small values are inlined into the kernels that read them."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.support.lowered import programs
 
 
 def scaled(*inputs):
-    """A step of an optimizer, so to say: each tensor by a number of its own, computed from one element."""
+    """An optimizer step: each tensor is scaled by a separate factor, computed from one element."""
     half = len(inputs) // 2
     return tuple(x * (1 - y * 0.9) for x, y in zip(inputs[:half], inputs[half:], strict=True))
 
@@ -19,14 +19,14 @@ def given(count):
 
 
 def test_a_number_is_computed_by_its_reader():
-    """Nothing is stored for it."""
+    """The factor is not stored."""
     _, plan = programs(scaled, *given(3))
     assert sum(len(kernel.writes) for kernel in plan.kernels()) == 3
     assert not any(kernel.scratch for kernel in plan.kernels())
 
 
 def test_more_tensors_are_not_looked_through_for_each(monkeypatch):
-    """Twice as many take twice as many looks."""
+    """The number of calls of ``reads`` grows linearly with the number of tensors."""
     looks = []
     real = inline.reads
     monkeypatch.setattr(inline, "reads", lambda buffer: looks.append(1) or real(buffer))
@@ -53,7 +53,7 @@ OVERWRITTEN = {
 @pytest.mark.parametrize("shape", [(33,), (5, 7), (300, 70)], ids=str)
 @pytest.mark.parametrize("name", OVERWRITTEN)
 def test_what_a_kernel_overwrites_is_computed_before(name: str, shape: tuple[int, ...]) -> None:
-    """`a.div_(a[0] + 1)` divides all elements by the first one as it was before the call."""
+    """`a.div_(a[0] + 1)` divides all elements by the value of the first one before the call."""
     found = (torch.arange(torch.Size(shape).numel()) % 13 + 3).view(shape).double()
     expected = found.clone()
     OVERWRITTEN[name](expected)

@@ -1,4 +1,4 @@
-"""Positions are computed in 32 bits where they surely fit, and nowhere else."""
+"""Indices are computed in int32 if they fit, and otherwise in int64."""
 
 import pytest
 import sympy
@@ -30,7 +30,7 @@ def test_a_causal_mask_is_compared_in_32_bits():
 
 
 def test_large_positions_stay_as_they_are():
-    """A product that may not fit, and a size that is not known, keep 64 bits."""
+    """A product that may not fit, and a symbolic size, remain int64."""
     large = Apply("mul", (IndexOf(I0, torch.int64), Constant(2**30, torch.int64)), torch.int64)
     mask = Apply("lt", (large, Constant(5, torch.int64)), torch.bool)
     assert narrow_to_int32(mask, RANGES) == mask
@@ -73,7 +73,7 @@ def value(body, places):
 
 @given(trees, st.integers(0, 255), st.integers(0, 99))
 def test_bounds_hold(body, first, second):
-    """Every value of a tree lies within its bounds, and bounds fit in 32 bits."""
+    """Each value of a tree is within its bounds, and the bounds fit in int32."""
     found = bounds(body, RANGES)
     if found is not None:
         assert (
@@ -86,7 +86,7 @@ def test_bounds_hold(body, first, second):
 
 
 def test_masks_over_positions_give_eagers_values():
-    """arange, tril and arithmetic on positions, compared and cast."""
+    """arange, tril and arithmetic on indices, compared and cast, give eager's values."""
 
     def function(x):
         rows, columns = torch.arange(33)[:, None], torch.arange(33)
@@ -106,7 +106,7 @@ def test_masks_over_positions_give_eagers_values():
 
 
 def totals(function, *inputs):
-    """The types in which a program's sums are made."""
+    """The dtypes of the sums of a program."""
     _, plan = programs(function, *inputs)
     nests = [each for kernel in plan.kernels() for each in kernel.body if isinstance(each, Nest)]
     return {part.value.dtype for nest in nests for part in nest.body if isinstance(part, Accumulate)}
@@ -126,13 +126,13 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_are_made_in_32_bits(name):
-    """A sum of truth values, or of other small numbers, of which there are few enough; its result has 64 bits."""
+    """A sum of few bools, or of few other small numbers, is computed in int32; its result is int64."""
     assert totals(COUNTS[name], X) == {torch.int32}
     check(COUNTS[name], X)
 
 
 def test_large_sums_stay_as_they_are():
-    """A sum of large numbers, of too many small ones, and of as many as a call says."""
+    """A sum of large numbers, of many small ones, or of a symbolic count remains int64."""
     assert totals(lambda x: x.sum(), X) == {torch.int64}
     with FakeTensorMode():
         many = torch.empty(2**17, dtype=torch.int16)

@@ -1,4 +1,4 @@
-"""The names of kernels: operators where a profiler of a GPU prints them."""
+"""The names of kernels: they contain operators if a GPU's profiler prints them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CUDA = torch.device("cuda", 0)
     ],
 )
 def test_a_kernel_of_a_gpu_is_named_by_its_operators(nodes, name):
-    """Each operator once and without its number; of many the first and the last; always an identifier."""
+    """A name has each operator once, without its overload; of many the first and the last; it is an identifier."""
     assert kernel_name(3, CUDA, nodes) == name
     assert name.isidentifier()
 
 
 def test_a_kernel_of_the_cpu_has_a_number():
-    """Its range in a profile names the operators."""
+    """A CPU kernel has a number: its range in a profile names the operators."""
     assert kernel_name(3, torch.device("cpu"), ("softmax",)) == "kernel3"

@@ -1,4 +1,4 @@
-"""Loops follow memory: sorted by how far each moves, joined where two are one walk, the lanes where memory is adjacent."""
+"""Loops follow memory: sorted by stride, merged where contiguous, with lanes along adjacent memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WALKS = {
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize("name", WALKS)
 def test_what_walks_memory_from_end_to_end_is_one_loop(name, dynamic):
-    """Whatever the order of its dimensions, and though only a call knows their sizes."""
+    """Loops over contiguous memory are merged into one, in any order of dimensions, with symbolic sizes, too."""
     # Positive numbers: a sum of randn may be near 0, where no relative tolerance holds.
     _, plan = programs(WALKS[name], torch.rand(6, 24, 34), dynamic=dynamic)
     (kernel,) = plan.kernels()
@@ -35,7 +35,7 @@ def loops_of(kernel: Kernel):
 )
 @pytest.mark.parametrize("reduce", [lambda x: x.var(0), lambda x: x.amax(0)], ids=["variance", "largest"])
 def test_lanes_of_columns_that_are_near_each_other(change, reduce):
-    """Down columns the lanes are columns, also where each second one is asked for, or all from the last to the first."""
+    """The lanes of a column reduction are columns, also with a stride of 2, or in reverse order."""
     _, plan = programs(lambda x: reduce(change(x)), torch.randn(40, 64))
     for kernel in plan.kernels():
         assert kernel.vector_variable == kernel.loops[-1].variable

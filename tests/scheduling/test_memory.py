@@ -1,4 +1,4 @@
-"""A graph needs as much memory as what lives in it at its worst moment, and no more."""
+"""The schedule of a graph needs no more memory than its live buffers at the peak."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.lowered import check, programs, traced
 
 
 def held(plan: Schedule) -> int:
-    """The most bytes that the steps hold at once."""
+    """The peak of the bytes that the steps allocate."""
     tensors = plan.program.tensors()
     now, most = {}, 0
     for step in plan.steps:
@@ -34,7 +34,7 @@ def held(plan: Schedule) -> int:
 
 
 def alive(plan: Schedule) -> int:
-    """The most bytes of buffers that were written, and are read later or returned."""
+    """The peak of the bytes of live buffers: written, and read later or returned."""
     tensors = plan.program.tensors()
     launches = [each for each in plan.steps if isinstance(each, Kernel | Extern)]
     touched = {}
@@ -69,7 +69,7 @@ def size_of(tensor) -> int:
 
 
 def in_between(x, y):
-    """Memory of the first product fits the last one; between them lives something large."""
+    """The first product's memory fits the last one; a large buffer is live in between."""
     small = torch.mm(torch.mm(x, x).sin(), x)
     large = torch.mm((torch.mm(y, small) + 1).exp(), small.cos())
     return torch.mm(large.t().sin().sum(1, keepdim=True) + torch.mm(x, x).cos(), x).tanh()
@@ -92,7 +92,7 @@ def scattered(x, y):
 
 
 def in_another_order(x, y):
-    """Attention's result lies as batch, length, heads, width."""
+    """The result of attention has the layout batch, length, heads, width."""
     heads = x.view(2, 8, 2, 8).transpose(1, 2)
     for _ in range(3):
         heads = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads).sin()
@@ -101,21 +101,21 @@ def in_another_order(x, y):
 
 @pytest.mark.parametrize("function", [in_between, chain, growing, scattered, in_another_order])
 def test_no_more_is_held_than_lives(function):
-    """Memory that waits for its next buffer does not add to the worst moment."""
+    """Memory that waits for reuse does not raise the peak."""
     x, y = torch.randn(16, 16) / 8, torch.randn(64, 16) / 8
     _, plan = check(function, x, y, allow_extern=True)
     assert held(plan) == alive(plan)
 
 
 def test_memory_waits_where_there_is_room():
-    """In a chain of equal buffers each takes over the memory of the one before last."""
+    """In a chain of equal buffers, each one reuses the memory of the buffer before the last."""
     x = torch.randn(16, 16)
     _, plan = programs(lambda x: torch.mm(torch.mm((x + 1).exp(), x).sin(), x).cos() + x, x)
     assert sum(isinstance(step, Reuse) for step in plan.steps) == 1
 
 
 def test_a_donated_input_is_freed_after_its_last_read():
-    """Its memory counts from the begin: the next result of its size is allocated where it was freed."""
+    """A donated input counts as allocated at the start, and is freed after its last read."""
 
     def program(saved, other):
         first = saved @ other
@@ -141,7 +141,7 @@ def test_a_donated_input_is_freed_after_its_last_read():
 
 
 def test_a_donated_input_that_is_returned_is_not_freed():
-    """Nor is one that is returned as a view."""
+    """A donated input that is returned, also as a view, is not freed."""
     inputs = [torch.randn(8, 8)]
     graph = traced(lambda x: (x.t(), x.sin()), *inputs)
     for node in graph.graph.find_nodes(op="placeholder"):

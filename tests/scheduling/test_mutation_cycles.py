@@ -1,4 +1,4 @@
-"""Inputs that are overwritten from each other's old values."""
+"""Cycles of mutations: inputs that are mutated with each other's old values."""
 
 import pytest
 import torch
@@ -57,7 +57,7 @@ def onto_itself(x, y, z):
 
 @pytest.mark.parametrize("function", [in_turn, ring, swapped, crosswise, with_sums, onto_itself])
 def test_a_cycle_of_mutations(function):
-    """Kernels, not ATen, overwrite the inputs as eager does."""
+    """Kernels, not ATen, mutate the inputs as eager mode does."""
     torch.manual_seed(0)
     ours = [torch.randn(9, 9) for _ in range(3)]
     eager = [each.clone() for each in ours]
@@ -71,7 +71,7 @@ def test_a_cycle_of_mutations(function):
 
 
 def test_one_loop_where_places_agree():
-    """Two writers of the same places are one kernel, without memory between them."""
+    """Two mutations with equal indices are one kernel, without a buffer between them."""
     inputs = [torch.randn(8) for _ in range(3)]
     graph = make_fx(functionalize(in_turn, remove="mutations_and_views"), tracing_mode="fake")(
         *[each.clone() for each in inputs]

@@ -1,4 +1,4 @@
-"""From a program to a schedule: the passes, and the order of the launches."""
+"""From a program to a schedule: the passes, and the order of launches."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ X = torch.randn(4, 8)
 
 
 def test_each_pass_is_seen_by_who_verifies():
-    """After each pass over the program, and after recomputation."""
+    """The verifier runs after each pass over the program, and after recomputation."""
     seen = []
     schedule(program_of(softmax, X), seen.append)
     assert len(seen) == len(plan.PASSES) + 1
 
 
 def test_passes_that_only_improve_can_be_left_out():
-    """That is how a bisection finds the wrong one; those without which there is no order of launches always run."""
+    """Optional passes can be left out, so that a bisection finds a wrong one; needed passes always run."""
     program = program_of(softmax, X)
     seen = []
     with fuel.limited("pass", 0):
@@ -42,7 +42,7 @@ def test_passes_that_only_improve_can_be_left_out():
 
 
 def test_a_chain_is_one_kernel_and_an_extern_call_parts_it():
-    """What ATen computes is a step of its own, with what it needs before it."""
+    """A chain is one kernel; an extern call splits it."""
     assert len([*schedule(program_of(softmax, X)).kernels()]) == 1
     parted = schedule(program_of(lambda x, w: torch.relu(torch.relu(x) @ w), X, torch.randn(8, 8)))
     kinds = [type(step).__name__ for step in parted.steps if not isinstance(step, (Allocate, Reuse, Free))]
@@ -50,7 +50,7 @@ def test_a_chain_is_one_kernel_and_an_extern_call_parts_it():
 
 
 def test_a_buffer_that_only_its_kernel_reads_is_never_stored():
-    """It has no memory at all."""
+    """A buffer that only its own kernel reads has no memory."""
     planned = schedule(program_of(softmax, X))
     (kernel,) = planned.kernels()
     assert len(kernel.writes) == 1 < len(kernel.buffers)
@@ -58,7 +58,7 @@ def test_a_buffer_that_only_its_kernel_reads_is_never_stored():
 
 
 def test_every_buffer_is_allocated_before_it_is_written():
-    """And freed after its last use, if it is not returned."""
+    """Each buffer is allocated before it is written, and freed after its last use unless it is returned."""
     planned = schedule(program_of(lambda x, w: (x.sin() @ w).cos() @ w, X[:, :8], torch.randn(8, 8)))
     alive = set()
     for step in planned.steps:
@@ -69,5 +69,5 @@ def test_every_buffer_is_allocated_before_it_is_written():
             alive.remove(step.buffer)
         elif isinstance(step, Kernel):
             assert set(step.writes) <= alive
-        else:  # an operator brings the memory of its results along
+        else:  # an operator allocates its results
             alive |= {result.name for result in planned.program.outputs_of[step.name]}

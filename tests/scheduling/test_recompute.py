@@ -1,4 +1,4 @@
-"""Cheap values that several kernels need are computed in each, where nothing large has to be read for it."""
+"""Recomputation: a cheap value is computed in each kernel that reads it, if that loads little."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def both_ways(x, y, w):
 
 
 def test_a_common_part_is_not_stored():
-    """Of what a sum down columns and one along rows share, only the two results are written."""
+    """A value that a column sum and a row softmax share is not stored: only the two results are allocated."""
     inputs = torch.randn(96, 160), torch.randn(96, 160), torch.randn(160)
     result, allocated = kernels(both_ways, *inputs)
     torch.testing.assert_close(result, both_ways(*inputs), rtol=1e-4, atol=1e-5)
@@ -32,7 +32,7 @@ def test_a_common_part_is_not_stored():
 
 
 def test_each_kernel_names_the_nodes_that_it_recomputes():
-    """What is selected in one layer lights up in every kernel that computes it."""
+    """A recomputed node is an origin of each kernel that computes it."""
     with torch.no_grad():
         record = nbcompile.explain(both_ways)(torch.randn(96, 160), torch.randn(96, 160), torch.randn(160)).record
     first, second = (set(each.from_nodes) for each in record.frames[0].compiled_graph.kernels)
@@ -49,23 +49,23 @@ STORED = {
 
 @pytest.mark.parametrize("name", STORED)
 def test_what_is_expensive_or_stored_anyway(name):
-    """Whatever is decided, results are eager's."""
+    """Results equal eager's, whether a value is stored or recomputed."""
     function = STORED[name]
     torch.manual_seed(0)
     x, y = torch.randn(80, 80), torch.randn(80, 80)
     result, _ = kernels(function, x, y)
-    # Terms are as large as 20,000, and a column of them may add up to 10.
+    # Terms are as large as 20,000, and the sum of a column may be as small as 10.
     torch.testing.assert_close(result, function(x, y), rtol=1e-4, atol=1e-1 if name == "more to read" else 1e-4)
 
 
 def test_an_expensive_value_is_stored():
-    """Three functions that each cost ten additions: reading the value is cheaper."""
+    """An expensive value is stored, because a load costs less than its three functions."""
     _, allocated = kernels(STORED["expensive"], torch.randn(80, 80), torch.randn(80, 80))
     assert len(allocated) == 3
 
 
 def test_what_changes_meanwhile_is_read_before():
-    """A value made of an input that the graph overwrites means its old content in all kernels."""
+    """A value of a mutated input is computed from the old value in all kernels."""
 
     def function(x, y):
         common = x * 2 + y
@@ -83,7 +83,7 @@ def test_what_changes_meanwhile_is_read_before():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_gradients_of_norms(dtype):
-    """A sum down columns for a weight, one along rows for an input: of the same product."""
+    """The gradients of a norm, a column sum and a row sum, share one product."""
 
     def rms(x, w):
         return (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w).square().mean()

@@ -1,4 +1,4 @@
-"""Scatters as kernels of their own: which loops are parallel."""
+"""Scatter kernels: which loops are parallel."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ Z, IDS, G = torch.zeros(50, 64), torch.randint(0, 50, (1000,)), torch.randn(1000
 
 
 def test_loops_that_never_meet_are_outside():
-    """Columns of different index are different elements: 64 in parallel, with lanes; rows may repeat, in sequence."""
+    """Columns are different elements, so 64 of them are parallel, with lanes; rows may collide, and are sequential."""
     kernel = scatter_kernel("k", *scatter(rows, Z, IDS, G))
     (column,) = kernel.loops
     assert column.size == 64
@@ -36,14 +36,14 @@ def test_loops_that_never_meet_are_outside():
 
 
 def test_no_loop_is_parallel_where_all_may_repeat():
-    """Of one dimension of positions nothing is known."""
+    """No loop over the updates is parallel if all indices may be equal."""
     kernel = scatter_kernel("k", *scatter(rows, torch.zeros(50), IDS, torch.randn(1000)))
     assert kernel.loops == ()
     assert kernel.vector_variable is None
 
 
 def test_on_a_gpu_all_loops_are_parallel():
-    """Updates are atomic there: no sequence, and neighbours load neighbours."""
+    """On a GPU, updates are atomic and all loops are parallel; adjacent threads load adjacent elements."""
     buffer, tensors = scatter(rows, Z, IDS, G)
     kernel = scatter_kernel("k", replace(buffer, device=torch.device("cuda")), tensors)
     assert [loop.size for loop in kernel.loops] == [1000, 64]
@@ -52,7 +52,7 @@ def test_on_a_gpu_all_loops_are_parallel():
 
 
 def test_lanes_are_along_memory():
-    """Positions in the second dimension: rows are parallel, but their elements are far from each other."""
+    """If the second dimension is indexed, rows are parallel, but without lanes, because their elements are strided."""
     kernel = scatter_kernel("k", *scatter(lambda z, ids, g: z.index_add(1, ids, g), Z.t(), IDS, G.t()))
     (row,) = kernel.loops
     assert row.size == 64

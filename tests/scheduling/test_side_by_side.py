@@ -1,4 +1,4 @@
-"""Horizontal fusion: small kernels that do not depend on one another are one launch on a GPU."""
+"""Horizontal fusion: independent small kernels are one launch on a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def several(*tensors):
 
 
 def test_the_kernels_of_an_optimiser_are_one_launch():
-    """Each program runs one of the loops; the simulated results are eager's, without a fault."""
+    """Each program runs one of the loops; the simulated results equal eager's, without a fault."""
     tensors = [torch.randn(size) for size in SIZES]
     found = nbcompile.explain(several, options={"target": "sm_90"})(*tensors)
     torch.testing.assert_close(found.result, several(*tensors))
@@ -40,7 +40,7 @@ def test_the_kernels_of_an_optimiser_are_one_launch():
 
 
 def test_a_launch_plan_has_the_kernels_together():
-    """A verified schedule has one kernel, whose text in the record and whose launch name all tensors."""
+    """The verified schedule has one kernel, with all tensors in its text and its launch."""
     tensors = [torch.randn(size) for size in SIZES]
     plan = planned(several, *tensors)
     verify.verify_schedule(plan)
@@ -53,13 +53,13 @@ def test_a_launch_plan_has_the_kernels_together():
 
 
 def test_kernels_that_depend_on_one_another_stay_apart():
-    """The sum reads what the first kernel writes, and what comes after it waits for it."""
+    """Dependent kernels are separate launches: the sum reads the result of the first kernel."""
     kernels = list(planned(lambda x, y: (x + 1).sum() * y.sin() + y, torch.randn(2000, 9), torch.randn(5)).kernels())
     assert not any(kernel.parts for kernel in kernels)
 
 
 def test_the_kernels_of_a_cpu_stay_apart():
-    """There a kernel is a call of a function."""
+    """On a CPU kernels are not fused horizontally: a launch is a function call."""
     tensors = [torch.randn(size) for size in SIZES]
     kernels = schedule(lower(traced(several, *tensors), tensors)).kernels()
     assert [bool(kernel.parts) for kernel in kernels] == [False] * 3

@@ -1,4 +1,4 @@
-"""Units of fusion are kept in an order of their dependencies."""
+"""Units of fusion, in a topological order."""
 
 import random
 
@@ -42,7 +42,7 @@ def _merge(order: UnitOrder, unit_of: dict[str, Unit], first: Unit, second: Unit
 
 
 def test_what_runs_between_is_found_as_by_a_walk_over_everything() -> None:
-    """For random programs, joins and merges, the order answers as a walk over all dependencies does."""
+    """For random programs, fusions and merges, the order gives the answer of a search of all dependencies."""
     for seed in range(60):
         choose = random.Random(seed)
         unit_of: dict[str, Unit] = {}
@@ -62,7 +62,7 @@ def test_what_runs_between_is_found_as_by_a_walk_over_everything() -> None:
 
 
 def test_only_units_behind_the_target_are_asked() -> None:
-    """What stands before a unit cannot depend on it, so that its dependencies are not looked at."""
+    """A unit before the target cannot depend on it, so its dependencies are not read."""
     unit_of: dict[str, Unit] = {}
     order = UnitOrder(unit_of)
     for at in range(5):

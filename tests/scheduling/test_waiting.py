@@ -1,4 +1,4 @@
-"""Who waits for whom, in the words of the record."""
+"""Reasons in the record that say which device or step waits for which."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.support.one_rank import one_rank  # noqa: F401 - a process group of o
 
 
 def reasons(function, *inputs) -> dict[str, str]:
-    """The reasons of the calls, by operator."""
+    """The reason of each call, by operator."""
     _, plan = programs(function, *inputs)
     return {step.target._opname: step.reason for step in plan.steps if isinstance(step, Extern)}
 
 
 def test_a_collective_says_what_runs_meanwhile_and_who_waits():
-    """On the CPU the CPU itself waits."""
+    """The reason of a collective names the steps that overlap with it, and the step that waits."""
 
     def program(x, y):
         total = wait(begun(x.sin()))
@@ -31,7 +31,7 @@ def test_a_collective_says_what_runs_meanwhile_and_who_waits():
 
 
 def test_nothing_runs_beside_what_is_needed_at_once():
-    """Another collective, and the wait for it, are no work."""
+    """If the result is needed at once, nothing overlaps: other collectives and waits do not count."""
 
     def program(x):
         return wait(begun(wait(begun(x)), "broadcast")) + 1
@@ -41,7 +41,7 @@ def test_nothing_runs_beside_what_is_needed_at_once():
 
 
 def test_what_leaves_the_graph_and_what_was_begun_outside():
-    """Of each the other half is not in this graph."""
+    """A collective may be waited for in another graph, and a wait may belong to a collective of another graph."""
     found = reasons(lambda x: begun(x, "all_gather"), square())
     assert found["all_gather_into_tensor"].endswith("does not wait for it, and its memory is not used again")
     found = reasons(lambda x: wait(x) + 1, square())
@@ -49,7 +49,7 @@ def test_what_leaves_the_graph_and_what_was_begun_outside():
 
 
 def test_many_kernels_are_counted():
-    """Four are named."""
+    """A reason names four steps, and counts the others."""
 
     def program(x, y):
         total = begun(x.sin())
@@ -62,20 +62,20 @@ def test_many_kernels_are_counted():
 
 
 def test_what_waits_for_nobody_keeps_its_reason():
-    """A product on the CPU, and an operator that counts there."""
+    """A product on the CPU does not wait for another device, so its reason is unchanged."""
     found = reasons(lambda x: x @ x, square())
     assert "processes" not in found["mm"] and "waits" not in found["mm"]
 
 
 @pytest.mark.parametrize("target", sorted(waiting.WAITING - waiting.DEVICE_CHECKS, key=str), ids=str)
 def test_what_the_cpu_waits_for_exists_in_torch(target):
-    """Each has a schema, and a result or an effect that needs a number."""
+    """Each operator for which the CPU waits exists in torch."""
     assert isinstance(target, torch._ops.OpOverload)
 
 
 @pytest.mark.parametrize(("limits", "asked"), [((), True), ((0, 0), True), ((2, 2), True), ((0, 1), False)])
 def test_a_histogram_without_a_range_asks_for_the_numbers(limits, asked):
-    """Equal limits stand for the least and the largest number, for which the CPU waits."""
+    """A histogram with equal limits reads the minimum and the maximum, so the CPU waits."""
     histogram = Extern("extern0", torch.ops.aten.histc.default, (None, 10, *limits), {}, "")
     assert waiting.looks_for_range(histogram) is asked
     assert not waiting.looks_for_range(Extern("extern0", torch.ops.aten.clamp.default, (None, 0, 0), {}, ""))
