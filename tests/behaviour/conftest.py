@@ -1,4 +1,4 @@
-"""Each test of this folder starts with nothing compiled and torch's settings as they are by default."""
+"""Fixtures for this folder: each test starts without compiled code and with torch's default settings."""
 
 import pytest
 import torch._dynamo

@@ -17,7 +17,7 @@ total = 0
 
 
 def test_CC_1_one_graph():
-    """A function with only tensor operators is one graph, a replacement program and a set of guards."""
+    """A function with only tensor operators gives one graph, a residual program and a set of guards."""
 
     def f(x):
         return torch.sin(x) + x
@@ -29,7 +29,7 @@ def test_CC_1_one_graph():
 
 
 def test_CC_2_calls_are_inlined():
-    """Nested calls are inlined; each node keeps the user's line of the inner function."""
+    """Nested calls are inlined; each node has the user's line in the inner function."""
 
     def h(x):
         return x * 2
@@ -68,7 +68,7 @@ def test_CC_4_parameter_is_an_input():
 
 
 def test_CC_5_side_effects_are_replayed():
-    """A side effect on an outer object is not in the graph; it is replayed on every call."""
+    """A side effect on an outer object is not in the graph; it is replayed in every call."""
     grown.clear()
 
     def f(x):
@@ -140,7 +140,7 @@ def test_CC_7_kinds_of_replayed_effects():
 
 
 def test_CC_8_side_effects_are_told():
-    """Each replayed mutation is told: kind, target, the user's stack."""
+    """The record of a replayed mutation has its target and the user's stack."""
 
     def f(x, xs):
         xs.append(1)
@@ -154,7 +154,7 @@ def test_CC_8_side_effects_are_told():
 
 
 def test_CC_8_policy():
-    """side_effect_replay_policy: silent, info, warn (a UserWarning names the sources) or error (an exception does)."""
+    """side_effect_replay_policy "warn" gives a UserWarning that names the sources, and "error" an exception."""
 
     def f(x, xs):
         xs.append(1)
@@ -167,7 +167,7 @@ def test_CC_8_policy():
 
 
 def test_CC_9_static_by_default():
-    """By default the graph is made for the sizes of the inputs."""
+    """The graph is specialized for the sizes of the inputs by default."""
     compiled = watch(lambda x: x + 1)
     compiled(x)
     assert "size=[3], stride=[1]" in " ".join(guards(compiled))
@@ -181,7 +181,7 @@ def saved(x, path):
 
 
 def test_CC_10_graph_break():
-    """What was traced is compiled, the unsupported call runs in Python, tracing resumes in a new graph."""
+    """The traced part is compiled, the unsupported call runs in Python, and tracing resumes in a new graph."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "y")
         compiled = watch(saved)
@@ -193,7 +193,7 @@ def test_CC_10_graph_break():
 
 
 def test_CC_11_reason_of_the_break():
-    """The break's report: title, explanation, hints, context, id."""
+    """The report of a graph break has a title, an explanation, a context and an id."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = watch(saved)
         compiled(x, os.path.join(folder, "y"))
@@ -214,7 +214,7 @@ def test_CC_12_second_call_adds_nothing():
 
 
 def test_CC_13_sources_of_breaks():
-    """Data-dependent branches, builtins and C functions break."""
+    """Data-dependent branches, builtins and C functions break the graph."""
 
     def f(x):
         if x.sum() > 0:
@@ -228,7 +228,7 @@ def test_CC_13_sources_of_breaks():
 
 
 def test_CC_14_resume_function_gets_what_is_still_needed():
-    """The resume function is given the live values only."""
+    """The resume function receives only the live values."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = watch(saved)
         compiled(x, os.path.join(folder, "y"))
@@ -237,7 +237,7 @@ def test_CC_14_resume_function_gets_what_is_still_needed():
 
 
 def test_CC_15_guards_know_their_source_and_line():
-    """Each guard tells what it is about and which line of the user's needed it."""
+    """Each guard has its source and the line of the user that needed it."""
 
     def f(x, k):
         return x + k
@@ -259,7 +259,7 @@ def test_CC_16_ambient_guards():
 
 
 def test_CC_17_text_of_a_tensor_guard():
-    """check_tensor tells class, dispatch keys, dtype, device, requires_grad, sizes and strides; dynamic ones are None."""
+    """check_tensor has class, dispatch keys, dtype, device, requires_grad, sizes, strides; None is symbolic."""
     compiled = watch(lambda x: x + 1)
     compiled(torch.ones(3, 3))
     compiled(torch.ones(4, 4))
@@ -272,7 +272,7 @@ def test_CC_17_text_of_a_tensor_guard():
 
 
 def test_CC_18_marks_are_guarded():
-    """That a dim carries no new mark is guarded, for each of the five marks."""
+    """A guard checks that a dimension has no new mark, for each of the five marks."""
     compiled = watch(lambda x: x + 1)
     compiled(x)
     text = next(text for text in guards(compiled) if "hasattr" in text)
@@ -281,14 +281,14 @@ def test_CC_18_marks_are_guarded():
 
 
 def test_CC_19_two_inputs_are_two_tensors():
-    """Two tensor inputs: that they are two is guarded."""
+    """A guard checks that two tensor inputs are different tensors."""
     compiled = watch(lambda x, y: x + y)
     compiled(x, x + 1)
     assert "check_no_aliasing(L['x'], L['y'])" in guards(compiled)
 
 
 def test_CC_20_latency_of_the_guards_is_told():
-    """How long one evaluation of the guards takes is told."""
+    """The record has the duration of one evaluation of the guards."""
     compiled = watch(lambda x: x + 1)
     compiled(x)
     (latency,) = [each.seconds for each in compiled.record.timings if each.stage == "one evaluation of the guards"]
@@ -296,7 +296,7 @@ def test_CC_20_latency_of_the_guards_is_told():
 
 
 def test_CC_21_reason_of_a_recompilation():
-    """The first guard that fails, with the expected and the actual value."""
+    """The reason is the first guard that fails, with the expected and the actual value."""
     compiled = watch(lambda x: x + 1)
     compiled(torch.ones(3, 3))
     compiled(torch.ones(4, 4))
@@ -318,13 +318,13 @@ def test_CC_22_one_reason_for_each_entry():
 
 
 def test_CC_23_automatic_dynamic():
-    """The recompilation makes the dims that changed dynamic, and only those."""
+    """A recompile makes exactly the changed dimensions dynamic."""
     assert counts(lambda x: x + 1, ones((3, 3), (4, 4), (5, 5), (5, 6))) == [1, 2, 2, 2]
     assert counts(lambda x: x + 1, ones((3, 3), (4, 3), (4, 5))) == [1, 2, 3]
 
 
 def test_CC_24_dynamic_true_and_duck_shaping():
-    """dynamic=True: one graph; sizes that were equal share a symbol, and the reason says so."""
+    """dynamic=True gives one graph; sizes that were equal share a symbol, which the reason mentions."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     for sizes in ((3, 3), (4, 4), (5, 6)):
         compiled(torch.ones(sizes))
@@ -337,12 +337,12 @@ def test_CC_24_dynamic_true_and_duck_shaping():
 
 
 def test_CC_25_dynamic_false():
-    """dynamic=False: one graph for each shape."""
+    """dynamic=False gives one graph for each shape."""
     assert counts(lambda x: x + 1, ones(3, 4, 5, 4), dynamic=False) == [1, 2, 3, 3]
 
 
 def test_CC_26_symbols_are_told():
-    """Each symbol: where it comes from, its value, its range, the line."""
+    """Each symbol has its sources, its value and its range."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(3, 3))
     (symbol,) = compiled.frames[0].symbols
@@ -351,7 +351,7 @@ def test_CC_26_symbols_are_told():
 
 
 def test_CC_27_origin_of_dynamism():
-    """Why a dim is dynamic is told: dynamic=True, seen to differ, marked."""
+    """The record has the reason why a dimension is dynamic: dynamic=True, different calls, or a mark."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(3))
     automatic = watch(lambda x: x + 1)
@@ -366,7 +366,7 @@ def test_CC_27_origin_of_dynamism():
 
 
 def test_CC_28_the_cache_belongs_to_the_code():
-    """Two closures of one code share the cache; another backend does not use its entries, and the reason says so."""
+    """Two closures with one code object share the cache; another backend does not use its entries, and has a reason."""
 
     def make():
         return lambda x: x + 1
@@ -386,7 +386,7 @@ def test_CC_28_the_cache_belongs_to_the_code():
 
 
 def test_CC_28_a_hit_moves_its_entry_to_the_front():
-    """The entry that was used last is asked first."""
+    """The entry that was used last is checked first."""
     from nbcompile.dispatch import cache
 
     def f(x):
@@ -399,7 +399,7 @@ def test_CC_28_a_hit_moves_its_entry_to_the_front():
 
 
 def test_CC_29_names_of_the_compiled_code():
-    """The residual program calls __compiled_fn_..., and after a break a resume function."""
+    """The residual program calls __compiled_fn_..., and a resume function after a graph break."""
     with tempfile.TemporaryDirectory() as folder:
         compiled = watch(saved)
         compiled(x, os.path.join(folder, "y"))

@@ -48,7 +48,7 @@ ran = []
 
 
 def test_FG_1_first_break_raises():
-    """With fullgraph=True the first break is an error and nothing runs; the default is False."""
+    """With fullgraph=True the first graph break is an error and no code runs; the default is False."""
 
     def g(x):
         ran.append(1)
@@ -63,7 +63,7 @@ def test_FG_1_first_break_raises():
 
 
 def test_FG_2_message():
-    """The message: title, Explanation, Hint, Developer debug context, link, the user's stack with carets, advice."""
+    """The message has a title, explanation, hint, developer context, link, the user's stack with carets, and advice."""
     with pytest.raises(nbcompile.exc.Unsupported) as caught:
         watch(outer, fullgraph=True)(x)
     text = str(caught.value)
@@ -86,28 +86,28 @@ def test_FG_2_message():
 
 
 def test_FG_2_verbose():
-    """config.verbose shows the compiler's own stack as well."""
+    """config.verbose also shows the compiler's own stack."""
     with nbcompile.config.patch(verbose=True), pytest.raises(nbcompile.exc.Unsupported) as caught:
         watch(outer, fullgraph=True)(x)
     assert caught.value.__cause__ is not None
 
 
 def test_FG_3_iterator_from_outside():
-    """`next` of a list iterator that was passed in is refused."""
+    """`next` of a list iterator that is an argument breaks the graph."""
     report = report_of(lambda xs, x: x + next(xs), iter([1, 2]), x)
     assert (report.title, report.gb_id) == ("Missing tp_iternext", "GB4347")
     assert report.context == "next(list_iterator)"
 
 
 def test_FG_4_iterator_made_inside():
-    """Passing the list and making the iterator inside is one graph."""
+    """A list as the argument, with the iterator created inside, is one graph."""
     f = watch(lambda xs, x: x + next(iter(xs)), fullgraph=True)
     same(f([1, 2], x), x + 1)
     assert f.graphs == ["add"]
 
 
 def test_FG_6_nested_break():
-    """A break in a callee: the report names the call, and the stack lists the caller, then the callee."""
+    """A graph break in a callee: the report names the call, and the stack has the caller, then the callee."""
     report = report_of(outer, x)
     assert report.title == "Call to `torch._dynamo.graph_break()`"
     assert report.explanation == "User-inserted graph break. Message: None"
@@ -117,7 +117,7 @@ def test_FG_6_nested_break():
 
 
 def test_FG_7_message_of_a_break():
-    """A positional text stands in the context only."""
+    """A positional message is only in the context."""
 
     def g(x):
         GB("hello")
@@ -136,7 +136,7 @@ def test_FG_8_nonstrict_trace():
 
 
 def test_FG_9_c_functions():
-    """A builtin of C is refused, with two hints: report it, or wrap it; a warning says the same, once."""
+    """A C builtin breaks the graph, with two hints: report it, or wrap it; a warning says the same once."""
     for function in (lambda x: x + zlib.crc32(b"abc"), lambda x: x + os.getpid()):
         torch_logs._warned.clear()
         with pytest.warns(UserWarning, match="comes from a C/C\\+\\+ extension") as warned:
@@ -150,13 +150,13 @@ def test_FG_9_c_functions():
 
 
 def test_FG_10_c_class():
-    """Making an object of a C class is refused."""
+    """The creation of an object of a C class breaks the graph."""
     report = report_of(lambda x: x + len(array.array("i", [1])), x)
     assert (report.title, report.gb_id) == ("Unsupported function call", "GB0147")
 
 
 def test_FG_11_custom_op():
-    """A custom operator is one node; its kernel runs once per call, on real tensors."""
+    """A custom operator is one node; its kernel runs once in each call, on real tensors."""
     f = watch(lambda x: twice(x) + 1, fullgraph=True)
     same(f(x), x * 2 + 1)
     same(f(x), x * 2 + 1)
@@ -165,14 +165,14 @@ def test_FG_11_custom_op():
 
 
 def test_FG_12_custom_op_without_fake():
-    """Without a fake implementation it is a hard error that names register_fake."""
+    """A custom operator without a fake implementation raises an error that names register_fake."""
     f = watch(lambda x: no_fake(x) + 1)
     with pytest.raises(nbcompile.exc.TorchRuntimeError, match="register_fake"):
         f(x)
 
 
 def test_FG_13_save():
-    """torch.save is refused; two compiled functions around it are fine."""
+    """torch.save breaks the graph; two compiled functions before and after it work."""
     buffer = io.BytesIO()
     assert report_of(lambda x: torch.save(x + 1, buffer), x).gb_id == "GB0007"
     first, second = watch(lambda x: x + 1, fullgraph=True), watch(lambda x: x * 2, fullgraph=True)
@@ -182,7 +182,7 @@ def test_FG_13_save():
 
 
 def test_FG_14_is_compiling():
-    """What stands under `if not is_compiling()` is not traced and does not run."""
+    """Code under `if not is_compiling()` is not traced and does not run."""
 
     def g(x):
         if not torch.compiler.is_compiling():
@@ -195,7 +195,7 @@ def test_FG_14_is_compiling():
 
 
 def test_FG_15_ignored_functions():
-    """Calls of an ignored function vanish; not even their arguments are checked."""
+    """Calls of an ignored function are removed; not even their arguments are checked."""
 
     def log(x):
         ran.append(x)
@@ -216,7 +216,7 @@ def test_FG_15_ignored_functions():
 
 
 def test_FG_15_torchs_own_setting():
-    """What was put into torch's own set is honoured."""
+    """The functions in torch's own set are ignored, too."""
 
     def log(x):
         raise AssertionError
@@ -229,7 +229,7 @@ def test_FG_15_torchs_own_setting():
 
 
 def test_FG_16_ignored_function_with_a_result():
-    """An ignored function yields None, whatever it would return."""
+    """An ignored function returns None, whatever its result would be."""
 
     def log(x):
         return 7
@@ -239,7 +239,7 @@ def test_FG_16_ignored_function_with_a_result():
 
 
 def test_FG_17_scalars_are_captured():
-    """fullgraph=True captures numbers and shapes of the data, although the settings say no."""
+    """fullgraph=True captures numbers and shapes that depend on data, whatever the settings are."""
     f = watch(lambda x: x + x.sum().item(), fullgraph=True)
     same(f(x), x + 3)
     assert f.graphs == ["sum item add"]
@@ -248,7 +248,7 @@ def test_FG_17_scalars_are_captured():
 
 
 def test_FG_18_no_tensors():
-    """A function without tensors: no error, no graph, its value."""
+    """A function without tensors gives its result, without a graph and without an error."""
     for function, arguments in ((lambda: 5, ()), (lambda a: a + 1, (4,))):
         f = watch(function, fullgraph=True)
         assert f(*arguments) == 5
@@ -256,7 +256,7 @@ def test_FG_18_no_tensors():
 
 
 def test_FG_19_recompile_limit():
-    """At the recompile limit fullgraph=True is a hard failure."""
+    """At the recompile limit, fullgraph=True raises an error."""
     f = watch(lambda x, k: x + len(k), fullgraph=True, dynamic=False)
     with nbcompile.config.patch(recompile_limit=1):
         f(x, "a")

@@ -27,7 +27,7 @@ def branching(x):
 
 
 def test_CB_1_wrong_code():
-    """A call with wrong arguments: a break with the hint to try in eager, then Python's own TypeError."""
+    """A call with wrong arguments breaks the graph, with a hint to try eager mode; then Python raises its TypeError."""
     f = watch(wrong)
     with pytest.raises(TypeError, match="sin"):
         f(x)
@@ -37,12 +37,12 @@ def test_CB_1_wrong_code():
 
 
 def test_CB_2_wrong_code_under_fullgraph():
-    """The same under fullgraph=True: Unsupported with that text."""
+    """The same call under fullgraph=True raises Unsupported with that text."""
     assert report_of(wrong, x).title == "TypeError when making fake tensor call"
 
 
 def test_CB_3_wrong_code_under_force_eager():
-    """With the stance force_eager the function runs uncompiled: a plain TypeError and no report."""
+    """With the stance force_eager the function runs uncompiled, and raises a TypeError without a report."""
     f = watch(wrong)
     with torch.compiler.set_stance("force_eager"), pytest.raises(TypeError):
         f(x)
@@ -52,14 +52,14 @@ def test_CB_3_wrong_code_under_force_eager():
 
 
 def test_CB_4_wrong_shapes():
-    """Shapes that do not fit are a hard error, with fullgraph=False too."""
+    """Shapes that do not fit raise an error, with fullgraph=False, too."""
     f = watch(lambda x: torch.cat([x, x]) * x)
     with pytest.raises(nbcompile.exc.TorchRuntimeError, match="making fake tensor call"):
         f(x)
 
 
 def test_CB_5_data_dependent_branch():
-    """`if tensor`: data-dependent branching, with how the condition was computed and three hints."""
+    """`if tensor` is a data-dependent branch; the report shows the condition and three hints."""
     f = watch(branching)
     f(x)
     first = f.breaks[0]
@@ -72,7 +72,7 @@ def test_CB_5_data_dependent_branch():
 
 
 def test_CB_6_graphs_of_a_branch():
-    """The comparison is the last operator of the first graph; Python jumps."""
+    """The comparison is the last operator of the first graph, and Python jumps."""
     f = watch(branching)
     same(f(x), x + 3)
     assert f.graphs[0] == "sum gt"
@@ -80,7 +80,7 @@ def test_CB_6_graphs_of_a_branch():
 
 
 def test_CB_7_two_resume_functions():
-    """A branch has two resume functions, each compiled on first use: inputs +, +, - give 2, 2, 3 graphs."""
+    """A branch has two resume functions, each compiled at its first use: inputs +, +, - give 2, 2, 3 graphs."""
 
     def g(x):
         if x.sum() > 0:
@@ -97,7 +97,7 @@ def test_CB_7_two_resume_functions():
 
 
 def test_CB_8_item():
-    """`.item()` breaks by default; the hint names the setting and its environment variable, and so does a warning."""
+    """`.item()` breaks the graph by default; the hint and a warning name the setting and its environment variable."""
 
     def g(x):
         return x + x.sum().item()
@@ -113,7 +113,7 @@ def test_CB_8_item():
 
 
 def test_CB_9_item_captured():
-    """With capture_scalar_outputs `.item()` is a node, and no break."""
+    """With capture_scalar_outputs, `.item()` is a node and does not break the graph."""
     f = watch(lambda x: x + x.sum().item())
     with nbcompile.config.patch(capture_scalar_outputs=True):
         same(f(x), x + 3)
@@ -122,7 +122,7 @@ def test_CB_9_item_captured():
 
 
 def test_CB_10_tolist_nonzero_mask():
-    """tolist is a data dependent operator; nonzero and a boolean mask have a dynamic shape."""
+    """tolist is a data-dependent operator; nonzero and a boolean mask have a dynamic shape."""
     f = watch(lambda x: (x + 1).tolist())
     assert f(torch.arange(3)) == [1, 2, 3]
     assert (f.titles, f.gb_ids) == (["Data dependent operator"], ["GB0033"])
@@ -134,7 +134,7 @@ def test_CB_10_tolist_nonzero_mask():
 
 
 def test_CB_11_data_ptr():
-    """`data_ptr()` is no break: one graph, and the number is right."""
+    """`data_ptr()` does not break the graph, and its result is right."""
     f = watch(lambda x: (x + 1, x.data_ptr()), fullgraph=True)
     y, pointer = f(x)
     same(y, x + 1)
@@ -162,7 +162,7 @@ def test_CB_12_loop_over_a_number_of_the_data():
 
 
 def test_CB_13_branch_on_a_global():
-    """A branch on a global tensor breaks; on a bool computed outside it is a guard."""
+    """A branch on a global tensor breaks the graph; a branch on a bool computed outside is a guard."""
 
     def on_tensor(x):
         if G.sum() > 0:
@@ -184,7 +184,7 @@ def test_CB_13_branch_on_a_global():
 
 
 def test_CB_14_cond():
-    """torch.cond is one node with two sub-graphs; both signs without a recompilation."""
+    """torch.cond is one node with two subgraphs; both signs need no recompile."""
 
     def g(x):
         return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
@@ -196,7 +196,7 @@ def test_CB_14_cond():
 
 
 def test_CB_15_print(capsys):
-    """print breaks; the hint names reorderable_logging_functions."""
+    """print breaks the graph; the hint names reorderable_logging_functions."""
 
     def g(x):
         x += 1
@@ -213,7 +213,7 @@ def test_CB_15_print(capsys):
 
 
 def test_CB_16_reorderable_print(capsys):
-    """A reorderable print is done after the graph: it shows the tensor's final value."""
+    """A reorderable print runs after the graph, so it shows the tensor's final value."""
 
     def g(x):
         x = x + 1
@@ -229,7 +229,7 @@ def test_CB_16_reorderable_print(capsys):
 
 
 def test_CB_17_not_reorderable(capsys):
-    """Of other arguments than tensors, constants and format strings it breaks, and runs."""
+    """A reorderable function breaks the graph for arguments that are not tensors, constants or format strings."""
 
     class Thing:
         def __repr__(self):
@@ -251,7 +251,7 @@ def test_CB_17_not_reorderable(capsys):
 
 
 def test_CB_17_result_of_a_reorderable_function_is_none():
-    """What a reorderable function returns is lost: None."""
+    """The result of a reorderable function is None."""
 
     def log(x):
         return 5
@@ -264,7 +264,7 @@ def test_CB_17_result_of_a_reorderable_function_is_none():
 
 
 def test_CB_18_warn_and_logger():
-    """warnings.warn and a logger's methods break."""
+    """warnings.warn and the methods of a logger break the graph."""
 
     def warning(x):
         x = x + 1
@@ -289,7 +289,7 @@ def test_CB_18_warn_and_logger():
 
 
 def test_CB_19_break_before_any_operator():
-    """Before the first operator there is no graph to count."""
+    """A break before the first operator has no graph before it."""
 
     def g(x):
         torch._dynamo.graph_break()
@@ -301,7 +301,7 @@ def test_CB_19_break_before_any_operator():
 
 
 def test_CB_20_assert_on_a_tensor():
-    """`assert tensor, "text"` is an operator of the graph that fails when it runs."""
+    """`assert tensor, "text"` is an operator of the graph, which fails when it runs."""
 
     f = watch(asserting, fullgraph=True)
     same(f(x), x + 1)

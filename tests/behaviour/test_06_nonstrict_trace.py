@@ -37,7 +37,7 @@ pytree.register_pytree_node(Point, lambda p: ((p.a, p.b), None), lambda children
 @pytest.mark.parametrize("nonstrict_trace", [torch._dynamo.nonstrict_trace, nbcompile.nonstrict_trace])
 class TestBoth:
     def test_NT_1_and_2_break_inside(self, nonstrict_trace):
-        """A break in a helper is an error under fullgraph; marked outside of the region it is none: one graph."""
+        """A graph break in a helper is an error under fullgraph; a helper marked outside the region is one node."""
         with pytest.raises(nbcompile.exc.Unsupported):
             watch(lambda x: helper(x) + 1, fullgraph=True)(x)
         marked = nonstrict_trace(helper)
@@ -48,12 +48,12 @@ class TestBoth:
         assert watch(lambda x: (number(x), x + 1), fullgraph=True)(x)[0] == 42
 
     def test_NT_3_applied_inside(self, nonstrict_trace):
-        """Marked inside of the region it is the same."""
+        """A function that is marked inside the region is one node, too."""
         f = watch(lambda x: nonstrict_trace(helper)(x) + 1, fullgraph=True)
         same(f(x), x * 5)
 
     def test_NT_4_defined_inside(self, nonstrict_trace):
-        """A function that is defined inside of the region cannot be marked."""
+        """A function that is defined inside the region cannot be marked."""
 
         def g(x):
             def inner(x):
@@ -66,7 +66,7 @@ class TestBoth:
         assert report.gb_id == "GB0078"
 
     def test_NT_5_pytrees(self, nonstrict_trace):
-        """Containers and registered classes go in and out; others are refused, with how to register them."""
+        """Containers and registered classes can be passed and returned; the error for others says how to register."""
         swap = nonstrict_trace(lambda p, k, d: (Point(p.b * k, p.a + d["y"][0]), [k]))
 
         def g(x):
@@ -85,7 +85,7 @@ class TestBoth:
         assert report_of(lambda x: give(x), x).gb_id == "GB0251"
 
     def test_NT_6_free_variables(self, nonstrict_trace):
-        """Free variables are constants and unguarded: a later change is not seen (aot_eager)."""
+        """Free variables are constants without guards: a later change has no effect (aot_eager)."""
         global scale
         scaled = nonstrict_trace(lambda x: x * scale + G)
         f = nbcompile.compile(lambda x: scaled(x), backend="aot_eager", fullgraph=True)
@@ -97,7 +97,7 @@ class TestBoth:
             scale = 2
 
     def test_NT_7_how_often_it_runs(self, nonstrict_trace):
-        """With eager the function runs at each call (and once to trace); with aot_eager not at all per call."""
+        """With eager the function runs in each call and in the trace; with aot_eager only in the trace."""
 
         @nonstrict_trace
         def counted(x):
@@ -118,7 +118,7 @@ class TestBoth:
 
     @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
     def test_NT_8_modules(self, nonstrict_trace, backend):
-        """A module may be an argument; gradients reach its parameters."""
+        """A module may be an argument; gradients flow to its parameters."""
         model = torch.nn.Linear(3, 3)
         forward = nonstrict_trace(lambda m, x: m(x) + x)
         f = nbcompile.compile(lambda m, x: forward(m, x), backend=backend, fullgraph=True)
@@ -127,7 +127,7 @@ class TestBoth:
         assert model.weight.grad is not None
 
     def test_NT_9_exclusive(self, nonstrict_trace):
-        """A leaf function cannot be marked as well."""
+        """A leaf function cannot have this mark, too."""
         if nonstrict_trace is nbcompile.nonstrict_trace:
             leaf = nbcompile.leaf_function(lambda x: (x,))
         else:
@@ -137,13 +137,13 @@ class TestBoth:
 
 
 def test_NT_10_name():
-    """The name is torch's; on something that is not callable it is an error."""
+    """A value that is not callable raises a TypeError."""
     with pytest.raises(TypeError):
         nbcompile.nonstrict_trace(3)
 
 
 def test_CO_3_three_ways():
-    """A plain function is traced; allow_in_graph is one node, which the backend traces; so is a custom operator."""
+    """A plain function is traced; a call of an allow_in_graph function is one node, which the backend traces."""
 
     def plain(x):
         return x.sin().cos()

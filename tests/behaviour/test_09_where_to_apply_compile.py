@@ -23,7 +23,7 @@ class Model(torch.nn.Module):
 
 
 def test_GB_2_and_3_count_and_place():
-    """A break is reported with count and place."""
+    """The report of a graph break has its count and its position."""
 
     def g(x):
         x = x + 1
@@ -42,7 +42,7 @@ def test_GB_2_and_3_count_and_place():
 
 
 def test_WA_3_in_place():
-    """In place: None is returned; class and state_dict keys stay; `_compiled_call_impl` is set."""
+    """compile_module_ returns None; class and state_dict keys do not change; `_compiled_call_impl` is set."""
     model, backend = Model(), Graphs()
     keys = list(model.state_dict())
     assert nbcompile.compile_module_(model, backend=backend) is None
@@ -56,7 +56,7 @@ def test_WA_3_in_place():
 
 
 def test_WA_4_wrapper():
-    """A wrapper that is a module, with `_orig_mod` and the prefix `_orig_mod.` in its state_dict."""
+    """The wrapper is a module with `_orig_mod`, and with the prefix `_orig_mod.` in its state_dict."""
     model = Model()
     compiled = nbcompile.compile(model, backend="eager")
     assert isinstance(compiled, torch.nn.Module)
@@ -67,7 +67,7 @@ def test_WA_4_wrapper():
 
 
 def test_WA_4_copies_and_pickles():
-    """Copies of the wrapper, and of a model compiled in place, are of their own; the model itself can be pickled."""
+    """Copies of the wrapper, and of a model compiled in place, are independent; the model itself can be pickled."""
     model = Model()
     compiled = nbcompile.compile(model, backend="eager")
     compiled(x)
@@ -87,7 +87,7 @@ def test_WA_4_copies_and_pickles():
 
 
 def test_WA_5_second_instance():
-    """Children are traced into; a second module of equal shapes does not compile again."""
+    """Child modules are traced; a second module with equal shapes causes no recompile."""
     f = watch(lambda model, x: model(x))
     first, second = Model(), Model()
     same(f(first, x), first(x))
@@ -96,7 +96,7 @@ def test_WA_5_second_instance():
 
 
 def test_WA_7_train_step():
-    """A whole training step breaks at backward and in the optimizer, and trains."""
+    """A whole training step breaks at backward and in the optimizer, and trains the model."""
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -117,7 +117,7 @@ def test_WA_7_train_step():
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_WA_8_hooks(in_place):
-    """A forward hook of a compiled module is a frame of its own; wrap_top_frame puts both into one graph."""
+    """A forward hook of a compiled module is a separate frame; with wrap_top_frame both are one graph."""
     for wrapped, count in ((False, 2), (True, 1)):
         model = Model()
         seen = []
@@ -137,7 +137,7 @@ def test_WA_8_hooks(in_place):
 
 
 def test_WA_9_replaced_submodule():
-    """A submodule of equal shapes: no recompilation; of other shapes: one, whose reason names the parameter."""
+    """A submodule of equal shapes causes no recompile; one of other shapes does, and the reason names the parameter."""
     model = Model()
     f = watch(model)
     f(x)
@@ -151,7 +151,7 @@ def test_WA_9_replaced_submodule():
 
 
 def test_WA_10_eval():
-    """train() and eval() reach the module; without a look at `training` there is no recompilation."""
+    """train() and eval() change the module; without a read of `training` there is no recompile."""
     model = Model()
     f = watch(model)
     f(x)
@@ -165,7 +165,7 @@ def test_WA_10_eval():
 
 
 def test_WA_4_the_wrapper_is_the_module():
-    """What is set, deleted or switched on the wrapper is so on the module, which is what runs; hooks of both run."""
+    """Attributes and modes that are set on the wrapper are those of the module, and hooks of both run."""
     model = Model()
     compiled = nbcompile.compile(model, backend="eager")
     compiled.scale = 3
@@ -191,7 +191,7 @@ def test_WA_4_the_wrapper_is_the_module():
 
 
 def test_WA_5_a_compiled_method_stays_bound():
-    """Compiling a method that a decorator compiled already keeps its object."""
+    """A method that a decorator has already compiled is still bound when it is compiled again."""
 
     class Scaled:
         @nbcompile.compile(backend="eager")
@@ -202,7 +202,7 @@ def test_WA_5_a_compiled_method_stays_bound():
 
 
 def test_a_compiled_module_is_an_optimized_module():
-    """Libraries ask for torch's class, and for the signature of `forward`: they find what torch.compile returns."""
+    """The wrapper is an instance of torch's OptimizedModule, and has the signature of `forward`."""
     module = torch.nn.Sequential(torch.nn.Linear(3, 3))
     for compiled in (nbcompile.compile(module), copy.deepcopy(nbcompile.compile(module))):
         assert isinstance(compiled, torch._dynamo.OptimizedModule)
@@ -216,7 +216,7 @@ def test_a_compiled_module_is_an_optimized_module():
 
 
 def test_forward_of_a_compiled_module_can_be_replaced():
-    """The wrapper's own is replaced, not the module's: accelerate puts a conversion of the results around it."""
+    """A new `forward` replaces that of the wrapper, not the module's: accelerate converts the results in it."""
     module = torch.nn.Linear(3, 3)
     compiled = nbcompile.compile(module)
     inner = compiled.forward

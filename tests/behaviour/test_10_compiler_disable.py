@@ -20,7 +20,7 @@ def inner(x):
 
 @both
 def test_DI_1_recursive(disable):
-    """A disabled function breaks the graph at its call; it and all it calls stay eager."""
+    """A disabled function breaks the graph at its call; it and all its callees run in eager mode."""
 
     @disable
     def quiet(x):
@@ -43,7 +43,7 @@ def test_DI_1_recursive(disable):
 
 @both
 def test_DI_2_not_recursive(disable):
-    """recursive=False: only that frame is eager; what it calls is compiled."""
+    """With recursive=False only that frame runs in eager mode; its callees are compiled."""
 
     def calling(x):
         return inner(x)
@@ -58,7 +58,7 @@ def test_DI_2_not_recursive(disable):
 
 @both
 def test_DI_4_signature(disable):
-    """With and without parentheses, and on bound methods."""
+    """The decorator works with and without parentheses, and on bound methods."""
 
     class M(torch.nn.Module):
         def forward(self, x):
@@ -81,7 +81,7 @@ def test_DI_4_signature(disable):
 
 @both
 def test_DI_5_no_context_manager(disable):
-    """As a context manager it is an error."""
+    """disable as a context manager raises an error."""
     with pytest.raises(RuntimeError), disable():
         pass
 
@@ -96,7 +96,7 @@ def test_DI_6_fullgraph(disable):
 
 
 def test_DI_7_switched_off():
-    """disable=True, config.disable and TORCH_COMPILE_DISABLE=1 leave the function as it is."""
+    """disable=True, config.disable and TORCH_COMPILE_DISABLE=1 leave the function unchanged."""
     assert nbcompile.compile(inner, disable=True) is inner
     with nbcompile.config.patch(disable=True):
         f = watch(inner)
@@ -107,7 +107,7 @@ def test_DI_7_switched_off():
 
 
 def test_DI_8_backend_errors():
-    """A backend's exception is an error that names it; suppress_errors runs eagerly, not under fullgraph."""
+    """A backend's exception is an error that names it; suppress_errors runs eagerly, except under fullgraph."""
 
     def failing(gm, inputs):
         raise ValueError("no such thing")

@@ -30,7 +30,7 @@ def outer(x):
 
 
 def chain(depth):
-    """``depth`` callers above a leaf that breaks; each adds before and after its call."""
+    """``depth`` callers of a leaf that breaks the graph; each adds before and after its call."""
 
     def leaf(x):
         x = x + 1
@@ -49,12 +49,12 @@ def caller_of(inner):
         x = inner(x)
         return x + 1
 
-    caller.__code__ = caller.__code__.replace()  # each level has a code object of its own
+    caller.__code__ = caller.__code__.replace()  # each level has a separate code object
     return caller
 
 
 def test_NG_1_legacy():
-    """By default the break bubbles up: six frames and graphs of one addition, three resume functions, one cause."""
+    """By default the break is repeated in each caller: six frames and graphs, three resume functions, one cause."""
     f = watch(outer)
     same(f(x), x + 63)
     assert f.graphs == ["add"] * 6
@@ -67,7 +67,7 @@ def test_NG_1_legacy():
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
 def test_NG_2_cost_of_legacy(depth):
-    """N callers: 2N+2 graphs, the break is met N+1 times, N(N+1)/2 calls are traced."""
+    """N callers give 2N+2 graphs and N+1 breaks, and N(N+1)/2 calls are traced."""
     f = watch(chain(depth))
     same(f(x), x + 2 * depth + 2)
     assert len(f.graphs) == 2 * depth + 2
@@ -77,7 +77,7 @@ def test_NG_2_cost_of_legacy(depth):
 
 
 def test_NG_3_linear():
-    """With nested_graph_breaks each frame of the chain resumes: two graphs of three, one report."""
+    """With nested_graph_breaks each frame of the chain resumes: two graphs of three operators, one report."""
     f = watch(outer)
     with nbcompile.config.patch(nested_graph_breaks=True):
         same(f(x), x + 63)
@@ -89,7 +89,7 @@ def test_NG_3_linear():
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8, 16])
 def test_NG_3_cost_of_linear(depth):
-    """N callers: two graphs, two frames, one break at any depth; the number of traced calls is linear in N."""
+    """N callers give two graphs, two frames and one break at any depth; the number of traced calls is linear in N."""
     f = watch(chain(depth))
     with nbcompile.config.patch(nested_graph_breaks=True):
         same(f(x), x + 2 * depth + 2)
@@ -100,7 +100,7 @@ def test_NG_3_cost_of_linear(depth):
 
 
 def test_NG_4_tree_of_resume_functions():
-    """The frame names a resume function for each level of the chain, innermost first, with what it carries."""
+    """The frame has a resume function for each level of the chain, from the innermost outwards."""
     f = watch(outer)
     with nbcompile.config.patch(nested_graph_breaks=True):
         f(x)
@@ -109,7 +109,7 @@ def test_NG_4_tree_of_resume_functions():
 
 
 def test_NG_5_live_locals_of_the_callers():
-    """What the callers hold is there after the break: lists made before the call, operands, cells."""
+    """Lists, operands and cells of the callers have the same values after the break."""
 
     def leaf(x):
         GB()
@@ -140,7 +140,7 @@ def test_NG_5_live_locals_of_the_callers():
 
 
 def test_NG_5_a_resumed_function_breaks_again():
-    """A second break in the same chain resumes again: three graphs."""
+    """A second break in the same chain resumes again, with three graphs."""
 
     def leaf(x):
         x = x + 1
@@ -159,7 +159,7 @@ def test_NG_5_a_resumed_function_breaks_again():
 
 
 def test_NG_5_branch_on_data_in_a_callee():
-    """A data-dependent branch in a callee: both sides go on with the whole chain."""
+    """A data-dependent branch in a callee: both sides continue with the whole chain."""
 
     def leaf(x):
         if x.sum() > 0:
@@ -177,7 +177,7 @@ def test_NG_5_branch_on_data_in_a_callee():
 
 
 def test_NG_5_methods_modules_and_contexts():
-    """Methods of modules, no_grad in a caller, closures and keyword arguments in the chain."""
+    """The chain contains methods of modules, no_grad in a caller and keyword arguments."""
 
     class Inner(torch.nn.Module):
         def __init__(self):
@@ -206,7 +206,7 @@ def test_NG_5_methods_modules_and_contexts():
 
 
 def test_NG_6_disable_nested_graph_breaks():
-    """disable_nested_graph_breaks brings the legacy mode back for a region."""
+    """disable_nested_graph_breaks restores the default mode for a region."""
     limited = torch._dynamo.disable_nested_graph_breaks(inner2)
 
     def g(x):
@@ -221,7 +221,7 @@ def test_NG_6_disable_nested_graph_breaks():
 
 
 def test_NG_7_generators():
-    """A break inside of a generator cannot resume: the function that consumes it is skipped."""
+    """A break inside a generator cannot resume: the function that consumes the generator is skipped."""
 
     def items(x):
         yield x + 1
@@ -242,7 +242,7 @@ def test_NG_7_generators():
 
 
 def test_NG_7_fullgraph_wins():
-    """fullgraph=True refuses the break in the linear mode too."""
+    """fullgraph=True raises an error in the linear mode, too."""
     with nbcompile.config.patch(nested_graph_breaks=True), pytest.raises(nbcompile.exc.Unsupported):
         watch(outer, fullgraph=True)(x)
 
@@ -253,7 +253,7 @@ def test_NG_8_default():
 
 
 def test_NG_9_frames_are_linear_calls_are_not():
-    """Legacy: frames grow linearly with the depth, the traced calls with its square."""
+    """By default the number of frames is linear in the depth, and that of the traced calls quadratic."""
     counts = []
     for depth in (2, 4):
         f = watch(chain(depth))

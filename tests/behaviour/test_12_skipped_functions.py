@@ -37,7 +37,7 @@ lock = threading.Lock()
 
 
 def test_SK_1_skip_frame():
-    """skip_frame runs the function that calls it eagerly; what it calls is compiled."""
+    """skip_frame runs its caller in eager mode; the functions that the caller calls are compiled."""
 
     def g(x):
         x = inner1(x)
@@ -54,7 +54,7 @@ def test_SK_1_skip_frame():
 
 
 def test_SK_1_ours_is_the_same():
-    """nbcompile.skip_frame is the same."""
+    """nbcompile.skip_frame has the same effect."""
 
     def g(x):
         x = inner1(x)
@@ -68,7 +68,7 @@ def test_SK_1_ours_is_the_same():
 
 
 def test_SK_2_skip_frame_under_fullgraph():
-    """Under fullgraph=True skip_frame is an error."""
+    """skip_frame raises an error under fullgraph=True."""
 
     def g(x):
         torch._dynamo.skip_frame()
@@ -78,7 +78,7 @@ def test_SK_2_skip_frame_under_fullgraph():
 
 
 def test_SK_3_break_in_a_loop():
-    """A break in a loop skips the whole frame: no graph; the second reason says so."""
+    """A break in a loop skips the whole frame without a graph, with a second reason."""
 
     def g(x):
         for _ in range(2):
@@ -105,7 +105,7 @@ def test_SK_3_break_in_a_loop():
 
 
 def test_SK_4_break_before_a_loop():
-    """A break before the loop resumes, and the loop is unrolled in the second graph."""
+    """A break before the loop resumes, and the second graph contains the unrolled loop."""
 
     def g(x):
         x = x * 2
@@ -120,7 +120,7 @@ def test_SK_4_break_before_a_loop():
 
 
 def test_SK_5_loop_unrolled_by_hand():
-    """A loop written as calls of a nested function: each break resumes; graphs `add add add`, `add`, `add`."""
+    """A loop written as calls of a nested function: each break resumes; graphs `add add`, `add`, `add`."""
 
     def g(x):
         def body(x):
@@ -141,7 +141,7 @@ def test_SK_5_loop_unrolled_by_hand():
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_SK_6_break_in_a_function_called_in_a_loop(nested):
-    """The caller is skipped, the callee compiled once and used three times, in both modes."""
+    """The caller is skipped; the callee is compiled once and used three times, in both modes."""
 
     def body(x):
         x = x + 1
@@ -160,7 +160,7 @@ def test_SK_6_break_in_a_function_called_in_a_loop(nested):
 
 
 def test_SK_7_break_in_a_user_context_manager():
-    """A break under a context manager of the user's skips the frame."""
+    """A break inside a user's context manager skips the frame."""
 
     def g(x):
         with managed():
@@ -177,7 +177,7 @@ def test_SK_7_break_in_a_user_context_manager():
 
 
 def test_SK_8_break_between_two_with_blocks():
-    """Between two `with` blocks a break resumes."""
+    """A break between two `with` blocks resumes."""
 
     def g(x):
         with managed():
@@ -193,7 +193,7 @@ def test_SK_8_break_between_two_with_blocks():
 
 
 def test_SK_9_break_under_torchs_managers():
-    """Under nullcontext and no_grad a break resumes, and the resume function enters no_grad again."""
+    """A break inside nullcontext and no_grad resumes, and the resume function enters no_grad again."""
 
     def g(x):
         with contextlib.nullcontext(), torch.no_grad():
@@ -207,7 +207,7 @@ def test_SK_9_break_under_torchs_managers():
 
 
 def test_SK_9_break_under_autocast():
-    """Likewise autocast."""
+    """A break inside autocast resumes, and the resume function enters autocast again."""
 
     def g(x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -236,7 +236,7 @@ def test_SK_10_unsupported_manager():
 
 
 def test_SK_11_break_in_try():
-    """A break inside of `try` skips the frame, with no second reason."""
+    """A break inside `try` skips the frame, without a second reason."""
 
     def g(x):
         try:
@@ -253,7 +253,7 @@ def test_SK_11_break_in_try():
 
 
 def test_SK_11_break_between_two_try_blocks():
-    """Between two `try` blocks it resumes."""
+    """A break between two `try` blocks resumes."""
 
     def g(x):
         try:
@@ -272,7 +272,7 @@ def test_SK_11_break_between_two_try_blocks():
 
 
 def test_SK_12_try_is_traced():
-    """try/except without a break is traced: one graph."""
+    """try/except without a break is traced in one graph."""
 
     def g(x):
         try:
@@ -286,7 +286,7 @@ def test_SK_12_try_is_traced():
 
 
 def test_SK_12_uncaught_exception():
-    """An exception that nothing catches: `Observed exception`, and eager raises it."""
+    """An uncaught exception is a break, `Observed exception`, and eager mode raises it."""
 
     def g(x):
         x = x + 1
@@ -300,7 +300,7 @@ def test_SK_12_uncaught_exception():
 
 
 def test_SK_13_recompile_limit():
-    """At the recompile limit the function and what it calls run what is compiled, or eagerly."""
+    """At the recompile limit the function and its callees run existing entries, or eager mode."""
 
     def g(x, k):
         return inner1(x) + k
@@ -317,7 +317,7 @@ def test_SK_13_recompile_limit():
 
 
 def test_SK_14_hard_errors():
-    """The backend's errors, wrong shapes and forbidden callables are errors; the rest skips."""
+    """Errors of the backend and forbidden callables are raised, not skipped."""
 
     def failing(gm, inputs):
         raise ValueError("no such thing")
@@ -334,7 +334,7 @@ def test_SK_14_hard_errors():
 
 
 def test_SK_15_isolated():
-    """The trouble in a nested function of its own: only that one is skipped."""
+    """A problem in a separate nested function skips only that function."""
 
     def looping(x):
         for _ in range(2):
@@ -352,7 +352,7 @@ def test_SK_15_isolated():
 
 
 def test_SK_16_step_unsupported():
-    """step_unsupported: what came before is compiled, the rest of the frame runs eagerly."""
+    """step_unsupported: the part before it is compiled, and the rest of the frame runs in eager mode."""
 
     def g(x):
         x = x + 1
@@ -368,7 +368,7 @@ def test_SK_16_step_unsupported():
 
 
 def test_SK_16_ours_is_the_same():
-    """nbcompile.step_unsupported is the same."""
+    """nbcompile.step_unsupported has the same effect."""
 
     def g(x):
         x = x + 1
@@ -382,7 +382,7 @@ def test_SK_16_ours_is_the_same():
 
 
 def test_SK_17_silent_skips():
-    """Frames without operators, and without tensors, are skipped without a report."""
+    """Frames without operators or without tensors are skipped without a report."""
 
     def nothing(x):
         return x
@@ -402,7 +402,7 @@ def test_SK_17_silent_skips():
 def test_SK_18_break_in_a_list_comprehension():
     """A comprehension with a break is skipped as a loop; its caller resumes after it.
 
-    Before 3.12 it is a function of its own, whose frame meets the hook; then its caller breaks at it.
+    Before 3.12 it is a separate function with its own frame, and its caller breaks the graph at its call.
     """
 
     def g(x):
@@ -418,7 +418,7 @@ def test_SK_18_break_in_a_list_comprehension():
 
 
 def test_SK_19_steps_are_recorded():
-    """The record holds each step of the interpreter where that is asked for, and what was inlined."""
+    """The record has the steps of the interpreter, if the setting is on, and the inlined functions."""
     f = watch(lambda x: inner1(x) * 2)
     with nbcompile.config.patch(record_steps=True):
         f(x)

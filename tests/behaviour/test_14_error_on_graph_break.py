@@ -21,7 +21,7 @@ def breaking(x):
 )
 class TestBoth:
     def test_EG_1_fullgraph_wins(self, E):
-        """Under fullgraph=True a break is an error inside of a region (False), too."""
+        """Under fullgraph=True a break is an error inside a region (False), too."""
 
         def g(x):
             with E(False):
@@ -33,7 +33,7 @@ class TestBoth:
 
     @differs("two graphs: torch adds one without operators for the frame of the decorator's wrapper")
     def test_EG_2_allowed_in_a_callee(self, E):
-        """E(True) around the compiled function, E(False) on a callee that breaks: no error."""
+        """E(True) around the compiled function, and E(False) on a callee that breaks, give no error."""
         allowed = E(False)(breaking)
 
         def g(x):
@@ -45,7 +45,7 @@ class TestBoth:
         assert backend.operators == ["add", "add"]
 
     def test_EG_3_allowed_in_a_block(self, E):
-        """`with E(False)` inside of such a function: no error, two graphs."""
+        """`with E(False)` inside such a function gives no error and two graphs."""
 
         def g(x):
             x = x + 1
@@ -59,7 +59,7 @@ class TestBoth:
         assert backend.operators == ["add", "add"]
 
     def test_EG_4_method_of_others(self, E):
-        """A method that is patched with E(False) may break."""
+        """A method that is replaced with an E(False) version may break the graph."""
 
         class M(torch.nn.Module):
             def forward(self, x):
@@ -71,7 +71,7 @@ class TestBoth:
         same(f(x), x + 3)
 
     def test_EG_5_error_in_a_callee(self, E):
-        """E(True) on a callee: its break is an error; an earlier break is fine, and its graph has run."""
+        """E(True) on a callee makes its break an error; an earlier break is allowed, and its graph has run."""
         strict = E(True)(breaking)
 
         def g(x):
@@ -86,7 +86,7 @@ class TestBoth:
         assert caught.value.report.stack[0].function.startswith("torch_dynamo_resume_in_g_at_")
 
     def test_EG_6_innermost_wins(self, E):
-        """The setting is inherited by calls; the innermost region wins in either order."""
+        """Calls inherit the setting; the innermost region wins in either order."""
 
         def g(x):
             with E(True), E(False):
@@ -103,7 +103,7 @@ class TestBoth:
             watch(h)(x)
 
     def test_EG_7_no_promise_of_one_graph(self, E):
-        """error_on_graph_break can be switched off inside; fullgraph cannot."""
+        """error_on_graph_break can be switched off inside a region; fullgraph cannot."""
 
         def g(x):
             with E(True):
@@ -118,12 +118,12 @@ class TestBoth:
         assert len(f.graphs) == 2
 
     def test_EG_9_nothing_in_eager(self, E):
-        """Beneath eager code it does nothing."""
+        """The setting has no effect on eager code."""
         with E(True):
             same(breaking(x), x + 3)
 
     def test_EG_10_no_scalars(self, E):
-        """It does not capture numbers: `.item()` is an error."""
+        """The setting does not capture numbers, so `.item()` is an error."""
 
         def g(x):
             with E(True):
@@ -146,7 +146,7 @@ class TestBoth:
             nbcompile.compile(g, backend=failing)(x)
 
     def test_EG_12_loops(self, E):
-        """A break in a loop of a strict function is the original break alone; in a region (False) the frame is skipped."""
+        """A break in a loop of a strict function is the original break; in a region (False) the frame is skipped."""
 
         def looping(x):
             for _ in range(2):
@@ -170,7 +170,7 @@ class TestBoth:
         [(True, True, True), (True, False, True), (False, True, True), (False, False, False)],
     )
     def test_EG_13_and_SF_2_the_four_cells(self, E, fullgraph, strict, raises):
-        """fullgraph, or the region, makes the first break an error; only where both are False it goes on."""
+        """fullgraph or the region makes the first break an error; if both are False the function resumes."""
 
         def g(x):
             with E(strict):
@@ -186,7 +186,7 @@ class TestBoth:
 
 
 def test_EG_8_compiled_functions_inside():
-    """An inner fullgraph=False changes nothing under an outer True; an inner True holds under an outer False."""
+    """An inner fullgraph=False has no effect under an outer True; an inner True is effective under an outer False."""
     lenient = nbcompile.compile(breaking, backend="eager")
     with pytest.raises(nbcompile.exc.Unsupported):
         watch(lambda x: lenient(x), fullgraph=True)(x)

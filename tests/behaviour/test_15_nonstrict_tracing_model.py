@@ -16,7 +16,7 @@ def by_shape(x):
 
 
 def test_NS_1_branch_on_a_shape():
-    """make_fx records the branch that was taken, unguarded: wrong for another size. nbcompile compiles again."""
+    """make_fx records the taken branch without a guard, which is wrong for another size; nbcompile recompiles."""
     gm = make_fx(by_shape, tracing_mode="fake")(x)
     assert [each.split(".")[0] for each in operators(gm.graph)] == ["pow", "div"]
     one = torch.ones(1)
@@ -28,7 +28,7 @@ def test_NS_1_branch_on_a_shape():
 
 
 def test_NS_3_global_tensor():
-    """make_fx keeps a global tensor as a constant, if it is allowed to; nbcompile makes it an input."""
+    """make_fx stores a global tensor as a constant, if that is allowed; in nbcompile it is an input."""
     global G
 
     def g(x):
@@ -49,7 +49,7 @@ def test_NS_3_global_tensor():
 
 
 def test_NS_5_print(capsys):
-    """print happens at capture and never again; under nbcompile at every call."""
+    """print runs only at the capture with make_fx, and in every call with nbcompile."""
 
     def g(x):
         print("seen", x)
@@ -66,7 +66,7 @@ def test_NS_5_print(capsys):
 
 
 def test_NS_6_mutated_list():
-    """A list that the function shortens is left alone by make_fx; nbcompile replays the change."""
+    """make_fx does not shorten a list that the function shortens; nbcompile replays the change."""
 
     def g(xs):
         return xs.pop()
@@ -80,13 +80,13 @@ def test_NS_6_mutated_list():
 
 
 def test_NS_7_data_ptr():
-    """The address of a fake tensor is an error."""
+    """A read of the address of a fake tensor is an error."""
     with pytest.raises(RuntimeError, match="Cannot access data pointer"):
         make_fx(lambda x: x + x.data_ptr(), tracing_mode="fake")(x)
 
 
 def test_NS_8_numbers_are_constants():
-    """make_fx takes a number for a constant; nbcompile guards it."""
+    """A number is a constant in make_fx; nbcompile guards it."""
 
     def g(x, k):
         return x * k
@@ -99,7 +99,7 @@ def test_NS_8_numbers_are_constants():
 
 
 def test_NS_10_modes():
-    """The modes are real, fake and symbolic; `.item()` fails in real, and is a node in fake."""
+    """The modes are real, fake and symbolic; `.item()` fails in real mode, and is a node in fake mode."""
     with pytest.raises(AssertionError):
         make_fx(by_shape, tracing_mode="nonsense")(x)
     with pytest.raises(RuntimeError):

@@ -38,7 +38,7 @@ class Plain:
 
 
 def test_RC_1_a_resume_function_has_its_reason():
-    """The reasons are told for resume functions, too, under their name."""
+    """Resume functions have reasons of recompiles, too, under their own name."""
 
     def f(x, c):
         y = x + 1
@@ -53,7 +53,7 @@ def test_RC_1_a_resume_function_has_its_reason():
 
 
 def test_RC_2_automatic_dynamic():
-    """(3,), then (4,): one recompilation; (5,): none. dynamic=True: none at all; False: each time."""
+    """(3,), then (4,) is one recompile, and (5,) none; dynamic=True has none, and dynamic=False one for each size."""
     assert counts(lambda x: x + 1, ones(3, 4, 5)) == [1, 2, 2]
     assert counts(lambda x: x + 1, ones(3, 4, 5), dynamic=True) == [1, 1, 1]
     assert counts(lambda x: x + 1, ones(3, 4, 5), dynamic=False) == [1, 2, 3]
@@ -69,14 +69,14 @@ def test_RC_3_numbers_become_dynamic():
 
 
 def test_RC_4_specialize_float_and_dynamic_false():
-    """specialize_float: a graph for each float; dynamic=False: one for each int."""
+    """specialize_float gives a graph for each float, and dynamic=False one for each int."""
     with nbcompile.config.patch(specialize_float=True):
         assert counts(lambda x, k: x * k, [(x, k) for k in (0.5, 1.5, 2.5)]) == [1, 2, 3]
     assert counts(lambda x, k: x * k, [(x, k) for k in (3, 4, 5)], dynamic=False) == [1, 2, 3]
 
 
 def test_RC_5_a_global_int_stays_static():
-    """An int global is never made dynamic: one graph for each value, and the guard says which."""
+    """A global int is never dynamic: each value needs a graph, and the guard has the value."""
     global KK
 
     def f(x):
@@ -90,7 +90,7 @@ def test_RC_5_a_global_int_stays_static():
 
 
 def test_RC_5_other_constants_stay_static():
-    """bool, str, None, enum and dtype arguments stay static, each with its reason."""
+    """bool, str, None, enum and dtype arguments are static, each with its reason."""
     E = enum.Enum("E", "A B")
 
     def f(x, k):
@@ -110,13 +110,13 @@ def test_RC_5_other_constants_stay_static():
 
 
 def test_RC_6_a_scalar_in_a_tensor():
-    """Wrapped in a tensor a scalar has no value guard: only the sizes 0, 1 and the dynamic one compile."""
+    """A scalar in a tensor has no guard on its value: only the sizes 0, 1 and the dynamic one need graphs."""
     calls = [(torch.ones(i), torch.tensor(float(i))) for i in range(5)]
     assert counts(lambda x, k: x * k, calls)[-1] == 3
 
 
 def test_RC_7_learning_rate():
-    """A learning rate that a scheduler changes compiles the step twice at most; as a tensor only once."""
+    """A learning rate that a scheduler changes compiles the step at most twice, or once if it is a tensor."""
     for rate, most in ((0.01, 2), (torch.tensor(0.01), 1)):
         weight = torch.nn.Parameter(torch.ones(2))
         group = {"lr": rate}
@@ -138,7 +138,7 @@ def test_RC_7_learning_rate():
 
 
 def test_RC_8_int_attribute_of_a_module():
-    """An int attribute of a module stays static (each change recompiles); its reason comes with advice."""
+    """An int attribute of a module is static, so each change recompiles; its reason has advice."""
     compiled = watch(Counter())
     assert [(compiled(x), len(compiled.backend))[1] for _ in range(5)] == [1, 2, 3, 4, 5]
     failed = compiled.record.frames[1].failed_guards[0]
@@ -148,7 +148,7 @@ def test_RC_8_int_attribute_of_a_module():
 
 
 def test_RC_8_with_the_setting_it_becomes_dynamic():
-    """allow_unspec_int_on_nn_module: two graphs; so for an attribute of a plain object without it."""
+    """allow_unspec_int_on_nn_module gives two graphs, and so does an attribute of a plain object without it."""
     with nbcompile.config.patch(allow_unspec_int_on_nn_module=True):
         compiled = watch(Counter())
         assert [(compiled(x), len(compiled.backend))[1] for _ in range(5)] == [1, 2, 2, 2, 2]
@@ -164,7 +164,7 @@ def test_RC_8_with_the_setting_it_becomes_dynamic():
 
 
 def test_RC_9_limits():
-    """recompile_limit is 8, accumulated_recompile_limit 256; the old names mean the same."""
+    """recompile_limit is 8, accumulated_recompile_limit 256; the old names have the same meaning."""
     assert (nbcompile.config.recompile_limit, nbcompile.config.accumulated_recompile_limit) == (8, 256)
     with nbcompile.config.patch(cache_size_limit=2):
         assert nbcompile.config.recompile_limit == 2
@@ -175,7 +175,7 @@ def test_RC_9_limits():
 
 
 def test_RC_10_the_warning():
-    """The 9th size runs eagerly; the warning names function, place and last reason."""
+    """The 9th size runs in eager mode; the warning has the function, its position and the last reason."""
 
     def fn(x):
         return x + 1
@@ -189,7 +189,7 @@ def test_RC_10_the_warning():
 
 
 def test_RC_11_after_the_limit():
-    """Entries are still used, nothing is compiled, calls inside are not either."""
+    """Entries are still used after the limit, and nothing is compiled, not even called functions."""
 
     def f(x):
         y = x + 1
@@ -207,7 +207,7 @@ def test_RC_11_after_the_limit():
 
 
 def test_RC_12_raising_the_limit():
-    """With 16, 12 sizes are 12 graphs; the accumulated limit is named where it is the one."""
+    """With a limit of 16, 12 sizes give 12 graphs; the warning names the accumulated limit if it is reached."""
     with nbcompile.config.patch(recompile_limit=16):
         assert counts(lambda x: x + 1, ones(*range(1, 13)), dynamic=False)[-1] == 12
     with (
@@ -218,7 +218,7 @@ def test_RC_12_raising_the_limit():
 
 
 def test_RC_13_hard_failures():
-    """fail_on_recompile_limit_hit and fullgraph raise at the limit; error_on_recompile at any recompilation."""
+    """fail_on_recompile_limit_hit and fullgraph raise an error at the limit, error_on_recompile at any recompile."""
     with nbcompile.config.patch(fail_on_recompile_limit_hit=True, recompile_limit=1):
         compiled = nbcompile.compile(lambda x: x + 1, backend="eager", dynamic=False)
         compiled(x)
@@ -237,7 +237,7 @@ def test_RC_13_hard_failures():
 
 
 def test_RC_14_limits_of_one_compile_call():
-    """compile(recompile_limit=n) overrides; isolate_recompiles counts apart."""
+    """compile(recompile_limit=n) overrides the setting; with isolate_recompiles each wrapper counts separately."""
     with pytest.warns(nbcompile.exc.RecompileLimitWarning):
         assert counts(lambda x: x + 1, ones(1, 2, 3, 4), dynamic=False, recompile_limit=2)[-1] == 2
 
@@ -252,7 +252,7 @@ def test_RC_14_limits_of_one_compile_call():
 
 
 def test_RC_15_breaking_to_cut_the_cost():
-    """With a break between, only the resume function recompiles."""
+    """After a graph break, only the resume function recompiles."""
 
     def big(x):
         return x + 100
@@ -275,7 +275,7 @@ def test_RC_15_breaking_to_cut_the_cost():
 
 
 def refused(function, first, second, between=None, **options):
-    """The reason of the one recompilation."""
+    """The reason of the only recompile."""
     nbcompile.reset()
     compiled = watch(function, **options)
     compiled(*first)
@@ -287,7 +287,7 @@ def refused(function, first, second, between=None, **options):
 
 
 def test_RC_16_reasons_of_tensors():
-    """dtype, rank, requires_grad, stride, duplicates, no tensor: each in torch's words."""
+    """dtype, rank, requires_grad, stride, duplicates and values that are not tensors have torch's texts."""
     one = lambda x: x + 1
     assert refused(one, [x], [x.double()]) == "tensor 'x' dtype mismatch. expected Float, actual Double"
     assert refused(one, [torch.ones(2, 2)], [x]) == "tensor 'x' rank mismatch. expected 2, actual 1"
@@ -302,11 +302,11 @@ def test_RC_16_reasons_of_tensors():
     reason = refused(two, [x, x + 1], [x, x])
     assert reason in ('Duplicate tensors found: ["x", "y"]', "Duplicate tensors found: ['x', 'y']")
     expected = ("expected type of 'x' to be a tensor type,", "expected type of 'x' to be <class 'torch.Tensor'>,")
-    assert refused(one, [x], [3.5]).startswith(expected)  # the second: from torch 2.15 on
+    assert refused(one, [x], [3.5]).startswith(expected)  # the second text: from torch 2.15 on
 
 
 def test_RC_16_reasons_of_the_process():
-    """The state that changed is named, also several at once."""
+    """The reason names the state that changed, also several changes at once."""
     one = lambda x: x + 1
     compiled = watch(one)
     compiled(x)
@@ -327,7 +327,7 @@ def test_RC_16_reasons_of_the_process():
 
 
 def test_RC_16_reasons_of_values():
-    """Lengths, types, code of functions, defaults, cells."""
+    """Reasons for lengths, types, code of functions, defaults and cells."""
     assert refused(lambda xs: xs[0] + len(xs), [[x]], [[x, x + 1]]) == "len(xs) == 1"
     assert refused(lambda xs: xs[0] + 1, [[x]], [(x,)]).startswith("___check_type_id(xs, ..), type=<class 'list'>")
 
@@ -359,7 +359,7 @@ def test_RC_16_reasons_of_values():
 
 
 def test_RC_16_reasons_of_symbols():
-    """Ranges of symbols with a note about 0 and 1; marks; backends."""
+    """Reasons for ranges of symbols, with a note about 0 and 1, and for marks."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     counted(compiled, ones(4, 1))
     failed = compiled.record.frames[1].failed_guards[0]
@@ -371,7 +371,7 @@ def test_RC_16_reasons_of_symbols():
 
 
 def test_RC_17_reason_of_a_value_has_its_line():
-    """A reason that is no tensor's is followed by the user's line."""
+    """A reason that does not concern a tensor has the user's line."""
     compiled = watch(lambda x, b: x + 1 if b else x - 1)
     compiled(x, True)
     compiled(x, False)
@@ -380,12 +380,12 @@ def test_RC_17_reason_of_a_value_has_its_line():
 
 
 def test_RC_18_a_dict_is_guarded_on_the_keys_read():
-    """Another key does not recompile."""
+    """Another key causes no recompile."""
     assert counts(lambda d: d["a"] + 1, [{"a": x}, {"a": x, "b": 3}, {"c": 1, "a": x}]) == [1, 1, 1]
 
 
 def test_RC_19_all_failing_guards():
-    """On demand every failing guard of each entry is told, not only the first."""
+    """With recompiles_verbose, every failing guard of each entry is in the reason."""
     compiled = watch(lambda x, y, k: x + y if k else x - y, dynamic=False)
     compiled(x, x + 1, True)
     with nbcompile.config.patch(recompiles_verbose=True):
@@ -397,7 +397,7 @@ def test_RC_19_all_failing_guards():
 
 
 def test_RC_20_reasons_of_every_entry():
-    """Entries that were made with another backend have their reason as well."""
+    """Entries of another backend have a reason, too."""
 
     def f(x):
         return x + 1

@@ -20,7 +20,7 @@ def shapes(watched, index=-1):
 
 
 def test_DC_1_a_marked_dim_is_a_symbol():
-    """mark_dynamic on (5, 5): [s, 5]; cat of two: [2*s, 5]."""
+    """mark_dynamic on (5, 5) gives [s, 5], and cat of two gives [2*s, 5]."""
     compiled = watch(lambda x: torch.cat([x, x]))
     same(compiled(marked(5, 5)), torch.ones(10, 5))
     symbol = compiled.frames[0].symbols[0].name
@@ -28,14 +28,14 @@ def test_DC_1_a_marked_dim_is_a_symbol():
 
 
 def test_DC_2_sizes_that_cannot_be_equal():
-    """cat([x, x]) * x is an error: 2*s is not s."""
+    """cat([x, x]) * x is an error, because 2*s is not s."""
     compiled = nbcompile.compile(lambda x: torch.cat([x, x]) * x, backend="eager")
     with pytest.raises(RuntimeError, match=r"2\*s\d+"):
         compiled(marked(5, 5))
 
 
 def test_DC_3_a_branch_adds_a_guard():
-    """A branch on a symbol takes the side of its hint; the other side recompiles."""
+    """A branch on a symbol uses the hint; the other side recompiles."""
 
     def f(x):
         return x + 1 if x.shape[0] > 5 else x - 1
@@ -48,7 +48,7 @@ def test_DC_3_a_branch_adds_a_guard():
 
 
 def test_DC_4_ranges():
-    """A size's range begins at [2, int_oo], an unbacked int's at [-int_oo, int_oo]."""
+    """The range of a size begins as [2, int_oo], that of an unbacked int as [-int_oo, int_oo]."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(5))
     assert compiled.frames[0].symbols[0].range == "[2, int_oo]"
@@ -59,7 +59,7 @@ def test_DC_4_ranges():
 
 
 def test_DC_5_torch_check_teaches():
-    """After torch._check(cond) a branch on cond is resolved, and the assertion runs."""
+    """After torch._check(cond), a branch on cond is resolved, and the assertion runs."""
 
     def f(x):
         n = x.sum().to(torch.int64).item()
@@ -73,14 +73,14 @@ def test_DC_5_torch_check_teaches():
 
 
 def test_DC_6_hint():
-    """The hint is the value that picks branches."""
+    """The hint is the value that decides branches."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(7))
     assert compiled.frames[0].symbols[0].hint == "7"
 
 
 def test_DC_7_refinements_have_their_line():
-    """What a branch made the compiler assume, with the user's line."""
+    """A refinement from a branch has the condition and the user's line."""
 
     def f(x):
         if x.shape[0] > 5:
@@ -96,7 +96,7 @@ def test_DC_7_refinements_have_their_line():
 
 
 def test_DC_8_mark_dynamic_ahead_of_time():
-    """A mark makes the first graph serve all sizes."""
+    """With a mark, the first graph serves all sizes."""
     compiled = watch(lambda x: x + 1)
     for size in (3, 4, 5):
         same(compiled(marked(size)), torch.ones(size) + 1)
@@ -104,13 +104,13 @@ def test_DC_8_mark_dynamic_ahead_of_time():
 
 
 def test_DC_9_dynamic_argument():
-    """dynamic=True: one graph; dynamic=False: one for each shape."""
+    """dynamic=True gives one graph, dynamic=False one for each shape."""
     assert counts(lambda x: x + 1, ones(3, 4, 5), dynamic=True)[-1] == 1
     assert counts(lambda x: x + 1, ones(3, 4, 5), dynamic=False)[-1] == 3
 
 
 def test_DC_10_dynamic_sources():
-    """dynamic_sources names what is dynamic, by name or pattern; it beats dynamic=False."""
+    """dynamic_sources contains the dynamic sources, by name or pattern, and takes precedence over dynamic=False."""
     with nbcompile.config.patch(dynamic_sources="L['x'], L['nobody']"):
         assert counts(lambda x: x + 1, ones(3, 4, 5, 6))[-1] == 1
         nbcompile.reset()
@@ -125,7 +125,7 @@ def test_DC_10_dynamic_sources():
 
 
 def test_DC_12_dynamic_values():
-    """dynamic_values: an int or size of such a value is dynamic."""
+    """dynamic_values: an int or size with such a value is dynamic."""
     with nbcompile.config.patch(dynamic_values="1111,2222"):
         assert counts(lambda x: x + 1, ones(1111, 5, 6))[-1] == 1
         nbcompile.reset()
@@ -133,7 +133,7 @@ def test_DC_12_dynamic_values():
 
 
 def test_DC_13_eager_then_compile():
-    """Stance eager_then_compile: the first call is eager, the first compilation dynamic already."""
+    """Stance eager_then_compile: the first call is eager, and the first compilation is already dynamic."""
     compiled = watch(lambda x: x + 1)
     with torch.compiler.set_stance("eager_then_compile"):
         found = [(compiled(torch.ones(size)), len(compiled.backend))[1] for size in (3, 4, 5, 6)]
@@ -141,7 +141,7 @@ def test_DC_13_eager_then_compile():
 
 
 def test_DC_14_replacements():
-    """A size that had to be a constant is one: the guard is the tensor's own."""
+    """A size that had to be a constant is checked by the tensor's own guard."""
 
     def f(x):
         return x + 1 if x.shape[0] == 4 else x - 1
@@ -161,7 +161,7 @@ def test_DC_15_ranges_of_unbacked_sizes():
 
 
 def test_DC_16_shape_guards_are_python():
-    """The guards on sizes read as Python."""
+    """The guards on sizes are Python expressions."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(5))
     assert "2 <= L['x'].size()[0]" in guards(compiled)

@@ -35,7 +35,7 @@ def specialises(x):
 
 
 def test_DR_1_three_policies():
-    """x * x.size()[0] with 10, 20, 30, 40: False 4 graphs, True 1, None 2."""
+    """x * x.size()[0] with 10, 20, 30, 40 gives 4 graphs for False, 1 for True, 2 for None."""
     calls = ones(10, 20, 30, 40)
     assert [counts(times_size, calls, dynamic=each)[-1] for each in (False, True, None)] == [4, 1, 2]
 
@@ -49,7 +49,7 @@ def test_DR_1_symbol_is_an_input():
 
 
 def test_DR_2_rank_is_never_dynamic():
-    """Another rank recompiles."""
+    """Another rank causes a recompile."""
     assert counts(lambda x: x + 1, ones((3,), (3, 3), (3, 3, 3)), dynamic=True) == [1, 2, 3]
 
 
@@ -62,14 +62,14 @@ def branches(x):
 
 
 def test_DR_3_specialisation_demo():
-    """10, 20, 30, 40, 50: 1, 2, 2, 3, 3 graphs, and the reason is the range."""
+    """10, 20, 30, 40, 50 give 1, 2, 2, 3, 3 graphs, and the reason is the range."""
     compiled = watch(branches, dynamic=True)
     assert counted(compiled, ones(10, 20, 30, 40, 50)) == [1, 2, 2, 3, 3]
     assert reasons(compiled)[-1][0] == "2 <= x.size()[0] <= 30"
 
 
 def test_DR_4_settings():
-    """automatic_dynamic_shapes off: 3 graphs; assume_static_by_default off: 1."""
+    """Three sizes give 3 graphs without automatic_dynamic_shapes, and 1 without assume_static_by_default."""
     with nbcompile.config.patch(automatic_dynamic_shapes=False):
         assert counts(lambda x: x + 1, ones(3, 4, 5))[-1] == 3
     with nbcompile.config.patch(assume_static_by_default=False):
@@ -81,9 +81,9 @@ def grown(x):
 
 
 def test_DR_6_profile_guided_across_processes(tmp_path, monkeypatch):
-    """With a job id the next process knows what was dynamic: 2 graphs, then 1; without: 2.
+    """With a job id the next process uses the recorded dynamic sizes: 2 graphs, then 1; without it: 2.
 
-    What this process learnt is forgotten in between, as a new one knows nothing.
+    The values that this process recorded are removed in between, because a new process has none.
     """
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     for job, local, expected in (("a", True, 2), ("a", True, 1), ("", True, 2), ("a", False, 2), ("b", True, 2)):
@@ -93,7 +93,7 @@ def test_DR_6_profile_guided_across_processes(tmp_path, monkeypatch):
 
 
 def test_DR_9_constraint_violation():
-    """A marked dim that the code specialises: an error that names dim, constant, advice and user line."""
+    """A marked dimension that the code specializes is an error with dimension, constant, advice and the user's line."""
     with pytest.raises(ConstraintViolationError) as caught:
         nbcompile.compile(specialises, backend="eager")(dynamic(5))
     text = str(caught.value)
@@ -103,7 +103,7 @@ def test_DR_9_constraint_violation():
 
 
 def test_DR_9_bad_marks():
-    """Marking what is no tensor, or a dim that is not there, is an error."""
+    """A mark on a value that is not a tensor is an error; a mark on a missing dimension has no effect."""
     with pytest.raises(AttributeError):
         torch._dynamo.mark_dynamic(3, 0)
     tensor = torch.ones(3)
@@ -112,7 +112,7 @@ def test_DR_9_bad_marks():
 
 
 def test_DR_10_marking_inside():
-    """mark_dynamic inside of the compiled function is an error."""
+    """mark_dynamic inside the compiled function is an error."""
 
     def f(x):
         torch._dynamo.mark_dynamic(x, 0)
@@ -123,7 +123,7 @@ def test_DR_10_marking_inside():
 
 
 def test_DR_11_bounds():
-    """min and max of a mark are the guard; beyond them it recompiles."""
+    """The guard has min and max of the mark; a size outside causes a recompile."""
     compiled = watch(lambda x: x + 1)
     for size in (4, 8, 9):
         compiled(dynamic(size, min=2, max=8) if size < 9 else torch.ones(size))
@@ -132,12 +132,12 @@ def test_DR_11_bounds():
 
 
 def test_DR_12_marking_size_1():
-    """A marked dim of size 1: no error, specialised; later sizes recompile."""
+    """A marked dimension of size 1 is specialized without an error; later sizes recompile."""
     assert counts(lambda x: x + 1, [dynamic(1), dynamic(4), dynamic(7), dynamic(0)]) == [1, 2, 2, 3]
 
 
 def test_DR_13_maybe_mark_dynamic():
-    """The same without the error."""
+    """maybe_mark_dynamic has the effect of mark_dynamic without the error."""
     maybe = torch._dynamo.maybe_mark_dynamic
     calls = [marked(maybe, 5), marked(maybe, 6), marked(maybe, 7)]
     assert counts(specialises, calls) == [1, 2, 2]
@@ -145,7 +145,7 @@ def test_DR_13_maybe_mark_dynamic():
 
 
 def test_DR_14_mark_unbacked():
-    """Sizes 5, 1, 0, 9: one graph; a branch on the size breaks."""
+    """Sizes 5, 1, 0, 9 share one graph; a branch on the size breaks the graph."""
     compiled = watch(lambda x: x + 1)
     assert counted(compiled, [unbacked(size) for size in (5, 1, 0, 9)]) == [1, 1, 1, 1]
     compiled = watch(specialises)
@@ -154,7 +154,7 @@ def test_DR_14_mark_unbacked():
 
 
 def test_DR_15_strict_unbacked():
-    """strict=True and a specialisation: a constraint violation."""
+    """strict=True with a specialization is a constraint violation."""
 
     def f(x):
         torch._check(x.shape[0] == 5)
@@ -165,7 +165,7 @@ def test_DR_15_strict_unbacked():
 
 
 def test_DR_16_mark_static():
-    """Under dynamic=True a static dim recompiles with each size; it loses to mark_dynamic."""
+    """Under dynamic=True a static dimension recompiles for each size; mark_dynamic takes precedence."""
     calls = [marked(torch._dynamo.mark_static, size) for size in (3, 4, 5)]
     assert counts(lambda x: x + 1, calls, dynamic=True) == [1, 2, 3]
     both = [torch.ones(size) for size in (3, 4, 5)]
@@ -176,7 +176,7 @@ def test_DR_16_mark_static():
 
 
 def test_DR_16_mark_static_inside():
-    """mark_static may stand inside of the compiled function."""
+    """mark_static is allowed inside the compiled function."""
 
     def f(x):
         torch._dynamo.mark_static(x, 0)
@@ -186,7 +186,7 @@ def test_DR_16_mark_static_inside():
 
 
 def test_DR_17_marking_after_a_compilation():
-    """A mark that was not there recompiles."""
+    """A new mark causes a recompile."""
     compiled = watch(lambda x: x + 1)
     compiled(torch.ones(5))
     compiled(dynamic(5))
@@ -194,13 +194,13 @@ def test_DR_17_marking_after_a_compilation():
 
 
 def test_DR_18_backed_size_oblivious():
-    """backed_size_oblivious: 5, 1, 0 are one graph."""
+    """With backed_size_oblivious, sizes 5, 1, 0 share one graph."""
     with torch.fx.experimental._config.patch(backed_size_oblivious=True):
         assert counts(lambda x: x + 1, ones(5, 1, 0), dynamic=True) == [1, 1, 1]
 
 
 def test_DR_20_detecting():
-    """A dynamic size reads as None in the tensor's guard and as a symbol in the graph."""
+    """A dynamic size is None in the tensor's guard and a symbol in the graph."""
     compiled = watch(lambda x: x + 1, dynamic=True)
     compiled(torch.ones(4, 5))
     assert any("size=[None, None]" in each for each in guards(compiled))
@@ -219,13 +219,13 @@ def test_DR_21_parameters_stay_static():
 
 
 def test_DR_22_slices_and_scalars():
-    """A slice's bound becomes dynamic; scalars that are dynamic are not special at 0 and 1."""
+    """The bound of a slice becomes dynamic; dynamic scalars are not specialized for 0 and 1."""
     assert counts(lambda x, n: x[:n], [(x, n) for n in (3, 4, 5)]) == [1, 2, 2]
     assert counts(lambda x, k: x * k, [(x, k) for k in (3, 5, 1, 0)], dynamic=True) == [1, 1, 1, 1]
 
 
 def test_DR_23_automatic_dynamic_as_unbacked():
-    """automatic_dynamic_shapes_mark_as="unbacked": 4, 5, 1, 0, 6 are 2 graphs (4 by default)."""
+    """automatic_dynamic_shapes_mark_as="unbacked" gives 2 graphs for 4, 5, 1, 0, 6, instead of 4."""
     calls = ones(4, 5, 1, 0, 6)
     assert counts(lambda x: x + 1, calls)[-1] == 4
     nbcompile.reset()
@@ -234,7 +234,7 @@ def test_DR_23_automatic_dynamic_as_unbacked():
 
 
 def test_AC_1_profile_guided(tmp_path, monkeypatch):
-    """What was learnt lies in a file of text that another machine may use; a file that is damaged is no error."""
+    """The profile is a text file that another machine may use; a damaged file causes no error."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TORCH_COMPILE_JOB_ID", "1")
     counts(grown, ones(3, 4))
@@ -247,14 +247,14 @@ def test_AC_1_profile_guided(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mark", [torch._dynamo.mark_dynamic, torch._dynamo.maybe_mark_dynamic, mark_unbacked])
 def test_marks_on_what_is_no_tensor(mark):
-    """A number is refused where it is marked: it has no dims (it becomes a symbol by itself when it differs)."""
+    """A mark on a number is an error, because it has no dimensions; a number that differs becomes a symbol anyway."""
     with pytest.raises(AttributeError, match="'int' object"):
         mark(3, 0)
 
 
 @pytest.mark.parametrize("dim", [2, -1])
 def test_marks_on_dims_that_are_not_there(dim):
-    """Torch takes any number; here a mark that means nothing is told of when it is met, and the call is right."""
+    """Torch accepts any dimension; nbcompile warns about a mark without effect, and the result is right."""
     tensor = torch.ones(3, 4)
     torch._dynamo.mark_dynamic(tensor, dim)
     with pytest.warns(UserWarning, match=rf"a mark on dim {dim} of L\['x'\] has no effect: its dims are 0 to 1"):
@@ -262,7 +262,7 @@ def test_marks_on_dims_that_are_not_there(dim):
 
 
 def test_a_marked_dim_that_the_program_fixes():
-    """The documented error, with the user's line that made a constant of the size; also below a call."""
+    """The documented error has the user's line that made the size a constant, also in an inlined function."""
 
     def fixes(x):
         return x + torch.ones(3, 4)
@@ -278,7 +278,7 @@ def test_a_marked_dim_that_the_program_fixes():
 
 
 def test_a_size_outside_of_the_promised_bounds():
-    """mark_dynamic(x, 0, min=5) with three: the error names the range and the line."""
+    """mark_dynamic(x, 0, min=5) with size three is an error with the range and the line."""
     tensor = torch.ones(3)
     torch._dynamo.mark_dynamic(tensor, 0, min=5, max=9)
     with pytest.raises(ConstraintViolationError, match=r"(?s)3 not in range \[5, 9\].*x \+ 1"):
@@ -287,13 +287,13 @@ def test_a_size_outside_of_the_promised_bounds():
 
 @pytest.mark.parametrize("wrong", [{"dynamic": "yes"}, {"recompile_limit": 0}, {"recompile_limit": "8"}])
 def test_arguments_that_compile_cannot_have(wrong):
-    """Told at once, by name."""
+    """compile raises an error that names the argument."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
         nbcompile.compile(lambda x: x, **wrong)
 
 
 def test_the_card_of_an_unbacked_size():
-    """The symbol of a dim that is marked unbacked says where it is read, and which line bounded it."""
+    """The symbol of a dimension that is marked unbacked has its source, and the line that bounded it."""
 
     def f(x):
         torch._check(x.shape[0] < 10)

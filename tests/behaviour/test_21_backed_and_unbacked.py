@@ -8,7 +8,7 @@ from tests.support.watched import same, watch
 
 
 def test_BU_1_backed_and_unbacked():
-    """A backed symbol can be guarded; one from .item() or nonzero() cannot: a branch on it breaks."""
+    """A backed symbol can be guarded; one from .item() or nonzero() cannot, so a branch on it breaks the graph."""
 
     def f(x):
         n = x.sum().to(torch.int64).item()
@@ -21,7 +21,7 @@ def test_BU_1_backed_and_unbacked():
 
 
 def test_BU_2_size_oblivious_reasoning():
-    """Whether an unbacked size is 0 or 1 is assumed to be no."""
+    """An unbacked size is assumed to be neither 0 nor 1."""
 
     def f(x):
         return x[x > 0].sum() + 1
@@ -33,13 +33,13 @@ def test_BU_2_size_oblivious_reasoning():
 
 
 def test_BU_4_unbacked_sources():
-    """unbacked_sources names what is unbacked: 5, 1, 0 are one graph."""
+    """unbacked_sources contains the unbacked sources: 5, 1, 0 share one graph."""
     with nbcompile.config.patch(unbacked_sources="L['x']"):
         assert counts(lambda x: x + 1, ones(5, 1, 0)) == [1, 1, 1]
 
 
 def test_ZO_1_zero_and_one_are_special():
-    """Sizes 0 and 1 are always constants; the reason says why and names mark_unbacked."""
+    """Sizes 0 and 1 are always constants; the reason explains this and names mark_unbacked."""
     assert counts(lambda x: x + 1, ones(1, 2, 3, 0, 1)) == [1, 2, 2, 3, 3]
     compiled = watch(lambda x: x + 1)
     assert counted(compiled, ones(4, 5, 1, 0, 6)) == [1, 2, 3, 4, 4]
@@ -49,7 +49,7 @@ def test_ZO_1_zero_and_one_are_special():
 
 
 def test_ZO_3_soundness():
-    """A graph for sizes of 2 and more is not used for 1 (broadcasting means something else)."""
+    """A graph for sizes of 2 and more is not used for 1, for which broadcasting differs."""
     f = lambda x, y: x + y
     compiled = watch(f, dynamic=True)
     for a, b in ((4, 4), (1, 4), (4, 1), (1, 1)):

@@ -19,7 +19,7 @@ def marked(size):
 
 
 def test_DT_1_one_marked_one_static():
-    """x marked, y static, x * y: a constraint violation with the line that specialised."""
+    """x marked, y static, x * y is a constraint violation, with the line that specialized the size."""
     with pytest.raises(ConstraintViolationError, match=r"return x \* y"):
         nbcompile.compile(product, backend="eager")(marked(5), torch.ones(5))
 
@@ -29,7 +29,7 @@ def product(x, y):
 
 
 def test_DT_2_two_marked_and_a_branch():
-    """Both marked and x.shape[0] < 10: that they are equal, and the range."""
+    """Both marked and x.shape[0] < 10: guards check that the sizes are equal, and the range."""
 
     def f(x, y):
         z = x * y
@@ -43,7 +43,7 @@ def test_DT_2_two_marked_and_a_branch():
 
 
 def test_DT_3_unbacked_with_a_check():
-    """Unbacked, with torch._check(x.shape[0] < 10): 0 and 1 are allowed, 12 is refused by the check itself."""
+    """Unbacked with torch._check(x.shape[0] < 10): 0 and 1 are allowed, and the check itself refuses 12."""
 
     def f(x):
         torch._check(x.shape[0] < 10)
@@ -59,7 +59,7 @@ def test_DT_3_unbacked_with_a_check():
         same(compiled(unbacked(size)), torch.ones(size) + 1)
     assert len(compiled.backend) == 1
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # it is the program's doing, no failure of the compiler
+        warnings.simplefilter("error")  # the program's error, not a failure of the compiler
         for _ in range(2):
             with pytest.raises(RuntimeError, match="Expected cond to be True"):
                 compiled(unbacked(12))
@@ -68,7 +68,7 @@ def test_DT_3_unbacked_with_a_check():
 
 
 def test_a_call_outside_of_promised_bounds():
-    """mark_unbacked(x, 0, max=8) with nine: this call runs as it stands, and others are compiled as before."""
+    """mark_unbacked(x, 0, max=8) with size nine runs that call as it is; others are compiled as before."""
     compiled = watch(lambda x: x + 1)
     for size, graphs in ((9, 1), (5, 2), (9, 3), (3, 3)):
         tensor = torch.ones(size)

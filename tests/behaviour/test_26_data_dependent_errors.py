@@ -18,7 +18,7 @@ five = torch.tensor([5])  # of dimension 1: the number in an input of dimension 
 
 
 def whole(function, *arguments):
-    """The function compiled as one graph, beside eager."""
+    """The function compiled as one graph, after a comparison with eager mode."""
     compiled = watch(function, fullgraph=True)
     same(compiled(*arguments), function(*arguments))
     return compiled
@@ -38,7 +38,7 @@ def branch(x):
 
 
 def test_GE_1_the_error():
-    """A branch on an unbacked symbol under fullgraph: the expression, the user's line, torch._check."""
+    """A branch on an unbacked symbol under fullgraph is an error with the expression, the line and torch._check."""
     text = error_of(branch, five)
     assert "u0 > 4" in text
     assert "if i > 4:" in text
@@ -46,7 +46,7 @@ def test_GE_1_the_error():
 
 
 def test_GE_2_a_specialised_integer_is_wanted():
-    """range(n), a list of modules indexed by n: an integer is needed."""
+    """range(n) and a list of modules indexed by n need an integer, so an unbacked n is an error."""
     layers = torch.nn.ModuleList([torch.nn.Linear(1, 1) for _ in range(3)])
 
     def looped(x):
@@ -63,7 +63,7 @@ def test_GE_2_a_specialised_integer_is_wanted():
 
 
 def test_GE_3_default_mode_works():
-    """Without fullgraph .item() breaks first, and it works."""
+    """Without fullgraph, .item() breaks the graph first, and the function works."""
     compiled = watch(branch)
     same(compiled(five), branch(five))
     assert len(compiled.breaks) == 1
@@ -79,7 +79,7 @@ def test_GE_3_a_known_number():
 
 
 def test_GE_5_ranges_of_unbacked_symbols():
-    """What torch._check says refines the range."""
+    """torch._check refines the range."""
 
     def f(x):
         i = x.item()
@@ -93,7 +93,7 @@ def test_GE_5_ranges_of_unbacked_symbols():
 
 
 def test_GE_6_checks_resolve_branches():
-    """torch._check(i > 2) resolves the branch, and is checked at run time; so does u0 < 4 for u0 >= 4."""
+    """torch._check(i > 2) resolves the branch and is checked at run time; so does i < 4 for i >= 4."""
 
     def f(x):
         i = x.item()
@@ -127,7 +127,7 @@ def test_GE_7_message_of_a_check():
 
 
 def test_GE_8_equality_substitutes():
-    """torch._check(i == 5) makes it the constant."""
+    """torch._check(i == 5) replaces i by the constant."""
 
     def f(x):
         i = x.item()
@@ -141,7 +141,7 @@ def test_GE_8_equality_substitutes():
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_GE_9_check_is_size():
-    """torch._check_is_size: the range begins at 0."""
+    """torch._check_is_size makes the range begin at 0."""
 
     def f(x):
         i = x.item()
@@ -152,7 +152,7 @@ def test_GE_9_check_is_size():
 
 
 def test_GE_10_constrain_as_size():
-    """torch._constrain_as_size bounds a size, and the run asserts it; _constrain_as_value is no more."""
+    """torch._constrain_as_size bounds a size, which is asserted at run time; _constrain_as_value no longer exists."""
 
     def f(x):
         i = x.item()
@@ -168,7 +168,7 @@ def test_GE_10_constrain_as_size():
 
 
 def test_GE_21_guard_size_oblivious():
-    """Still to be had: a size that only the run knows is taken for neither 0 nor 1."""
+    """guard_size_oblivious treats a size that is known only at run time as neither 0 nor 1."""
 
     def f(x):
         i = x.item()
@@ -179,7 +179,7 @@ def test_GE_21_guard_size_oblivious():
 
 
 def test_GE_11_factories_mark_sizes():
-    """torch.zeros(u0) needs nothing from the user."""
+    """torch.zeros(u0) needs no annotation by the user."""
     compiled = whole(lambda x: torch.zeros(x.item()) + 1, five)
     with pytest.raises(RuntimeError):
         compiled(torch.tensor(-1))
@@ -206,7 +206,7 @@ def test_GE_12_slices():
 
 
 def test_GE_13_one_tensor_one_symbol():
-    """.item() of one tensor is one symbol; of two results of an index two."""
+    """.item() of one tensor is one symbol; of two results of an index, it is two."""
     compiled = whole(lambda x: torch.ones(x.item()) + torch.ones(x.item()), five)
     assert len([each for each in compiled.frames[0].symbols if each.unbacked]) == 1
     compiled = whole(lambda x: torch.ones(x[0].item()) + torch.ones(x[0].item()), torch.tensor([3]))
@@ -251,12 +251,12 @@ def test_GE_17_sym_and_sym_or():
 
 
 def test_GE_18_unbind_needs_a_size():
-    """unbind over an unbacked dim is an error."""
+    """unbind over an unbacked dimension is an error."""
     assert "u0" in error_of(lambda x: torch.zeros(x.item()).unbind()[0], five)
 
 
 def test_GE_19_cond():
-    """torch.cond runs the branch that the data choose."""
+    """torch.cond runs the branch that the data select."""
 
     def f(x):
         return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))

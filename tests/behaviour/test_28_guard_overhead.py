@@ -23,7 +23,7 @@ G = torch.ones(3)
 
 
 def test_CT_1_bounds_before_the_call():
-    """mark_dynamic with bounds before the call saves the recompilation."""
+    """mark_dynamic with bounds before the call avoids the recompile."""
     calls = []
     for size in (4, 5, 6):
         tensor = torch.ones(size)
@@ -50,16 +50,16 @@ def test_CT_2_nested_compile_region():
 
 
 def test_CT_3_phases_are_timed():
-    """How long each stage took is in the record."""
+    """The record has the duration of each stage."""
     compiled = watch(lambda x: x + 1)
     compiled(x)
     assert {"tracing", "backend", "guards", "residual program"} <= {each.stage for each in compiled.record.timings}
 
 
 def test_GO_3_guard_filter():
-    """options={"guard_filter_fn": f}: f is given every guard and says which are kept.
+    """options={"guard_filter_fn": f}: f receives every guard and selects those that are used.
 
-    The types of what the kept ones are reached through stay guarded.
+    Guards on the types of the objects that lead to them remain.
     """
     seen = []
 
@@ -99,7 +99,7 @@ def test_GO_4_ready_filters(name):
 
 
 def test_GO_6_skip_guard_eval():
-    """After warm-up, set_stance(skip_guard_eval_unsafe=True) finds the right entry; what is new is an error."""
+    """After warm-up, set_stance(skip_guard_eval_unsafe=True) finds the right entry; a new kind of call is an error."""
     compiled = watch(Net())
     for size in (2, 4):
         compiled(torch.ones(size, 3))

@@ -28,14 +28,14 @@ thing = Thing()
 
 
 def fresh(function):
-    """The same function with a code object of its own."""
+    """The same function with a separate code object."""
     function.__code__ = function.__code__.replace()
     return function
 
 
 @pytest.mark.parametrize("allow_in_graph", [torch.compiler.allow_in_graph, nbcompile.allow_in_graph])
 def test_FN_1_allow_in_graph(allow_in_graph):
-    """A call is one node, even with a break in it; an object as an argument is refused; lists are taken."""
+    """A call is one node, even with a break in it; an arbitrary object as argument is an error; lists are accepted."""
 
     def allowed(x, other=None):
         return helper(x)
@@ -50,7 +50,7 @@ def test_FN_1_allow_in_graph(allow_in_graph):
 
 @pytest.mark.parametrize("by", [torch._dynamo, nbcompile], ids=["torchs", "ours"])
 def test_FN_2_disallow_in_graph(by):
-    """A break at that operator; undone with allow_in_graph; not for what is no operator."""
+    """The graph breaks at that operator; allow_in_graph undoes it; for other functions it is an error."""
 
     def g(x):
         x = torch.add(x, 1)
@@ -76,7 +76,7 @@ def test_FN_2_disallow_in_graph(by):
     "first, last", [(torch._dynamo, nbcompile), (nbcompile, torch._dynamo)], ids=["ours", "torchs"]
 )
 def test_FN_2_the_last_of_two_marks_holds(first, last, operator):
-    """It does not matter whose functions marked an operator: what it was marked as last holds."""
+    """The last mark of an operator is effective, whichever library's function set it."""
     f = watch(lambda x: torch.add(operator(x, 1), 1))
     first.allow_in_graph(operator)
     last.disallow_in_graph(operator)
@@ -90,7 +90,7 @@ def test_FN_2_the_last_of_two_marks_holds(first, last, operator):
 
 @pytest.mark.parametrize("forbid_in_graph", [torch._dynamo.forbid_in_graph, nbcompile.forbid_in_graph])
 def test_FN_3_forbid_in_graph(forbid_in_graph):
-    """Tracing a forbidden function is an error; set_stance and the mark_... functions are forbidden already."""
+    """Tracing a forbidden function is an error; set_stance and the mark_... functions are forbidden by default."""
 
     @forbid_in_graph
     def forbidden(x):
@@ -115,7 +115,7 @@ def test_FN_3_forbid_in_graph(forbid_in_graph):
     [(torch.compiler.substitute_in_graph, zlib.adler32), (nbcompile.substitute_in_graph, binascii.crc_hqx)],
 )
 def test_FN_4_substitute_in_graph(substitute, function):
-    """A Python function is traced in place of a C function; eager keeps that; misuse is an error."""
+    """A Python function is traced instead of a C function, which eager mode still calls; misuse is an error."""
 
     @substitute(function, skip_signature_check=True)
     def substituted(data, value=1):
@@ -138,7 +138,7 @@ def test_FN_4_substitute_in_graph(substitute, function):
     "assume_constant_result", [torch.compiler.assume_constant_result, nbcompile.assume_constant_result]
 )
 def test_FN_5_assume_constant_result(assume_constant_result):
-    """Runs once, while tracing; the result is a constant ever after."""
+    """The function runs once while tracing, and its result is a constant."""
 
     @assume_constant_result
     def setting():
@@ -154,7 +154,7 @@ def test_FN_5_assume_constant_result(assume_constant_result):
 
 
 def test_FN_6_is_compiling():
-    """is_compiling and is_dynamo_compiling are True while tracing, is_exporting is not; all are False in eager."""
+    """is_compiling and is_dynamo_compiling are True while tracing, is_exporting is not; all are False in eager mode."""
 
     def g(x):
         return x + 1, torch.compiler.is_compiling(), nbcompile.is_dynamo_compiling(), nbcompile.is_exporting()
@@ -164,7 +164,7 @@ def test_FN_6_is_compiling():
 
 
 def test_FN_7_three_calls():
-    """graph_break, skip_frame and step_unsupported take a text, and do nothing in eager."""
+    """graph_break, skip_frame and step_unsupported accept a message, and do nothing in eager mode."""
     for by in (torch._dynamo, nbcompile):
         for name in ("graph_break", "skip_frame", "step_unsupported"):
             assert getattr(by, name)() is None
@@ -173,7 +173,7 @@ def test_FN_7_three_calls():
 
 @pytest.mark.parametrize("by", [torch._dynamo, nbcompile], ids=["torchs", "ours"])
 def test_FN_8_settings_while_tracing(by):
-    """patch_dynamo_config changes settings of a callee; other names are refused; dont_skip_tracing traces into more."""
+    """patch_dynamo_config changes some settings of a callee; other names are errors."""
 
     @by.patch_dynamo_config(capture_scalar_outputs=True)
     def total(x):
@@ -200,7 +200,7 @@ def test_FN_8_settings_while_tracing(by):
 
 @pytest.mark.parametrize("run", [torch._dynamo.run, nbcompile.run], ids=["torchs", "ours"])
 def test_FN_9_run(run):
-    """run uses what is compiled, and compiles nothing."""
+    """run uses existing entries, and compiles nothing."""
     if run is torch._dynamo.run:
         pytest.skip("torch's own function asks for torch's own cache")
     f = watch(lambda x: x + 1, dynamic=False)
@@ -216,7 +216,7 @@ def test_FN_9_run(run):
 )
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_FN_10_leaf_function(leaf_function, backend):
-    """Opaque to tracer and backend: its Python runs at each call of the graph; it needs a fake."""
+    """A leaf function is opaque to tracer and backend, runs in each call, and needs a fake implementation."""
 
     @leaf_function
     def leaf(x):
@@ -241,7 +241,7 @@ def test_FN_10_leaf_function(leaf_function, backend):
 
 
 def test_FN_11_wrap_numpy():
-    """wrap_numpy makes a function of tensors of one of arrays; both, and NumPy in a region, are one graph."""
+    """wrap_numpy makes a function of arrays one of tensors; it and NumPy in a region are one graph."""
 
     @torch.compiler.wrap_numpy
     def on_arrays(a):
@@ -254,7 +254,7 @@ def test_FN_11_wrap_numpy():
 
 
 def test_FN_12_skip():
-    """torch._dynamo.decorators.skip: that code object is not compiled; what it calls is."""
+    """torch._dynamo.decorators.skip: that code object is not compiled, and its callees are."""
 
     def leaf(x):
         return x * 3
@@ -269,7 +269,7 @@ def test_FN_12_skip():
 
 
 def test_FN_14_default_backend():
-    """set_default_backend is meant by compile without a backend; None is inductor again; unknown names are refused."""
+    """compile without a backend uses the default of set_default_backend; None is inductor; unknown names are errors."""
     backend = Graphs()
     nbcompile.set_default_backend(backend)
     try:
@@ -284,7 +284,7 @@ def test_FN_14_default_backend():
 
 
 def test_FN_15_reset():
-    """reset forgets what was compiled."""
+    """reset removes all compiled code."""
     f = watch(lambda x: x + 1)
     f(x)
     nbcompile.reset()
@@ -302,14 +302,14 @@ class TestStances:
         return found
 
     def test_FN_16_force_eager(self, set_stance):
-        """force_eager: nothing is compiled or used."""
+        """force_eager: nothing is compiled, and no entry is used."""
         f = watch(lambda x: x + 1)
         with set_stance("force_eager"):
             assert self.counts(f) == [0, 0, 0, 0]
         assert not f.record.frames
 
     def test_FN_16_eager_on_recompile(self, set_stance):
-        """eager_on_recompile: what is compiled is used, nothing new is compiled."""
+        """eager_on_recompile: existing entries are used, and nothing new is compiled."""
         f = watch(lambda x: x + 1)
         with set_stance("eager_on_recompile"):
             assert self.counts(f) == [0, 0, 0, 0]
@@ -318,7 +318,7 @@ class TestStances:
             assert self.counts(f) == [1, 1, 1, 1]
 
     def test_FN_16_fail_on_recompile(self, set_stance):
-        """fail_on_recompile: an error with the stance, the function and the reasons; also where nothing is compiled."""
+        """fail_on_recompile: an error with the stance, the function and the reasons, also if nothing is compiled."""
 
         def g(x):
             return x + 1
@@ -333,7 +333,7 @@ class TestStances:
                 f(torch.ones(9))
 
     def test_FN_16_eager_then_compile(self, set_stance):
-        """eager_then_compile: the first call is eager, the second compiles with what differed: 0, 1, 1, 1."""
+        """eager_then_compile: the first call is eager, the second compiles with the differing sizes: 0, 1, 1, 1."""
         g = fresh(lambda x: x + 1)
         f = watch(g)
         with set_stance("eager_then_compile"):
@@ -344,13 +344,13 @@ class TestStances:
             assert self.counts(f, (3, 3, 3)) == [1, 1, 1]
 
     def test_FN_16_aot_eager_then_compile(self, set_stance):
-        """aot_eager_then_compile: the first call goes through aot_eager, not the user's backend: 0, 1, 1."""
+        """aot_eager_then_compile: the first call uses aot_eager, not the user's backend: 0, 1, 1."""
         f = watch(fresh(lambda x: x + 1))
         with set_stance("aot_eager_then_compile"):
             assert self.counts(f, (3, 3, 3)) == [0, 1, 1]
 
     def test_FN_16_force_backend(self, set_stance):
-        """force_backend replaces the backend, under the default stance only."""
+        """force_backend replaces the backend, only under the default stance."""
         f, other = watch(lambda x: x + 1), Graphs()
         with set_stance("default", force_backend=other):
             same(f(x), x + 1)
@@ -359,7 +359,7 @@ class TestStances:
             set_stance("force_eager", force_backend=other)
 
     def test_FN_16_as_decorator(self, set_stance):
-        """As a decorator it holds inside of the function."""
+        """set_stance as a decorator is effective inside the function."""
         f = watch(lambda x: x + 1)
 
         @set_stance("force_eager")

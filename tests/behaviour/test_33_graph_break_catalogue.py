@@ -81,7 +81,7 @@ TRACED = {
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.filterwarnings("ignore")
 def test_the_catalogue(name):
-    """What breaks, breaks with torch's title and number, and the function goes on."""
+    """An unsupported operation breaks the graph with torch's title and number, and the function continues."""
     action, gb_id = BROKEN[name]
 
     def f(x, given):
@@ -98,7 +98,7 @@ def test_the_catalogue(name):
 
 @pytest.mark.parametrize("name", TRACED)
 def test_what_is_traced(name):
-    """What is traced without a break is one graph under fullgraph=True."""
+    """A supported operation is one graph under fullgraph=True."""
     f = watch(TRACED[name], fullgraph=True)
     same(f(x), TRACED[name](x))
     assert len(f.graphs) == 1

@@ -1,8 +1,8 @@
-"""Escape hatches used wrongly: the error is torch's, whichever of the two spellings the program has.
+"""Wrong uses of escape hatches: the error is torch's, with the names of either library.
 
-Each row is a misuse. It is run with torch's names under torch.compile, with torch's names under
-nbcompile.compile, and with ours; what comes out must be of one kind. Where ours is another on
-purpose, ``OURS`` says which and why.
+Each row is a misuse. It runs with torch's names under torch.compile, with torch's names under
+nbcompile.compile, and with nbcompile's names; the errors must be of one class. ``OURS`` lists
+the intended differences, with reasons.
 """
 
 import binascii
@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 
 class Plain:
-    """No pytree knows it."""
+    """A class that is not registered with pytrees."""
 
     scale = 2.0
 
@@ -53,12 +53,12 @@ def typed(x: torch.Tensor) -> torch.Tensor:
 
 
 def inside(program, *arguments):
-    """The program, compiled as one graph."""
+    """A program that is compiled as one graph."""
     return lambda h: h.compile(lambda *given: program(h, *given), backend="eager", fullgraph=True)(*(arguments or (x,)))
 
 
 def entering(name, *arguments, **keywords):
-    """A region of that name, inside of what is compiled."""
+    """A program that enters a region of that name inside a compiled function."""
 
     def program(h, x):
         with getattr(h, name)(*arguments, **keywords):
@@ -117,7 +117,7 @@ def wrong_arity(h):
 
 
 MISUSES = {
-    # inside of a region
+    # inside a region
     "nonstrict_trace of a function from outside": inside(lambda h, x: h.nonstrict_trace(g)(x)),
     "nonstrict_trace of an inner function": inside(inner_nonstrict),
     "allow_in_graph inside": inside(lambda h, x: h.allow_in_graph(g)(x)),
@@ -148,7 +148,7 @@ MISUSES = {
     },
     "mark_static inside": inside(lambda h, x: (h.mark_static(x, 0), x + 1)[1]),
     "mark_static_address inside": inside(lambda h, x: h.mark_static_address(x)),
-    # on what is no function
+    # on values that are not functions
     **{
         f"{name} of a number": lambda h, name=name: getattr(h, name)(3)
         for name in (
@@ -191,7 +191,7 @@ MISUSES = {
     "assume_constant_result with a list": marked("assume_constant_result", lambda x: 3, [1, 2]),
     "forbid_in_graph of a function that is called": marked("forbid_in_graph", lambda x: x, x),
     "forbid_in_graph of a class that is called": marked("forbid_in_graph", type("Forbidden", (), {})),
-    # two registrations, or half of one
+    # two registrations, or an incomplete one
     "custom_op twice": twice,
     "custom_op without a fake": no_fake,
     "custom_op with too many arguments": wrong_arity,
@@ -221,7 +221,7 @@ OURS = {
 
 
 def outcome(program, names):
-    """The classes of the exception, or none."""
+    """The names of the exception's classes, or "no error"."""
     try:
         program(names)
     except Exception as error:
@@ -231,7 +231,7 @@ def outcome(program, names):
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    """What was compiled under a mark does not outlive it."""
+    """A fixture that removes the code that was compiled under a mark."""
     yield
     torch._dynamo.reset()
     nbcompile.reset()
@@ -240,7 +240,7 @@ def forgotten():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MISUSES)
 def test_misuse(name):
-    """The class of the error is torch's, or a subclass of it; the exceptions to that have a reason."""
+    """The class of the error is torch's or a subclass; each exception to that has a reason."""
     program = MISUSES[name]
     torchs = outcome(program, TORCHS)[0]
     same_names, own_names = outcome(program, TORCHS_UNDER_OURS), outcome(program, OURS_FIRST)
@@ -254,7 +254,7 @@ def test_misuse(name):
 
 
 def test_an_unknown_name_is_an_error_at_once_and_names_the_others():
-    """A backend, mode, option, stance or setting that does not exist: what there is is in the message."""
+    """A backend, mode, option, stance or setting that does not exist: the message lists the valid ones."""
     with pytest.raises(nbcompile.exc.InvalidBackend, match="aot_eager, "):
         nbcompile.compile(g, backend="aot_eagre")
     with pytest.raises(nbcompile.exc.InvalidMode, match="default, "):

@@ -1,4 +1,4 @@
-"""Every documented behaviour of graph breaks, guards and shapes is tested, or it is said why not."""
+"""Every documented behaviour of graph breaks, guards and shapes has a test, or a reason for having none."""
 
 from nbcompile.sphinx_ext.behaviours import behaviours
 
@@ -31,14 +31,14 @@ NOT_TESTED = {
 
 
 def test_every_behaviour_is_tested_or_explained():
-    """Of sections 2 to 16 and 19 to 31, each id has a test or a reason for having none."""
+    """Each id of sections 2 to 16 and 19 to 31 has a test or a reason for having none."""
     tested = {name for each in behaviours() for name in each.ids}
     wanted = {f"{prefix}-{number}" for prefix, last in LAST.items() for number in range(1, last + 1)}
     assert wanted - tested - set(NOT_TESTED) == set()
 
 
 def test_each_test_says_what_is_documented():
-    """Each row of the table has a text, and an outcome with a reason where it is not torch's."""
+    """Each row of the table has a text, and an outcome, with a reason where it differs from torch."""
     for each in behaviours():
         assert each.says, each.ids
         assert each.outcome == "holds" or len(each.outcome) > 15, each.ids

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.bytecode.assemble: what is taken apart comes back the same."""
+"""Tests for nbcompile.bytecode.assemble: disassembled code is assembled to the same code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def library_files() -> list[Path]:
 
 
 def compiled(path: Path) -> types.CodeType | None:
-    """A file's code; None for the few that are wrong on purpose."""
+    """The code of a file; None for the few files that are invalid on purpose."""
     try:
         return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
@@ -46,7 +46,7 @@ def compiled(path: Path) -> types.CodeType | None:
 
 
 def assert_same(original: types.CodeType) -> None:
-    """Everything that execution, tracebacks and tracers can see is unchanged."""
+    """All properties that execution, tracebacks and tracers can read are unchanged."""
     again = assemble(disassemble(original), original)
     where = f"{original.co_filename}:{original.co_firstlineno} {original.co_qualname}"
     if len(again.co_code) == len(original.co_code):
@@ -54,7 +54,7 @@ def assert_same(original: types.CodeType) -> None:
         assert exception_table(again) == exception_table(original), where
         assert list(again.co_positions()) == list(original.co_positions()), where
     else:
-        # CPython 3.13 gives some 256-unit jumps back a prefix that is only needed because of itself.
+        # CPython 3.13 emits an EXTENDED_ARG for some backward jumps of 256 units that need it only because of itself.
         assert len(again.co_code) < len(original.co_code), where
         assert meaning(again) == meaning(original), where
     assert again.co_stacksize == original.co_stacksize, where
@@ -63,7 +63,7 @@ def assert_same(original: types.CodeType) -> None:
 
 
 def meaning(code: types.CodeType) -> list[tuple[object, ...]]:
-    """The instructions with places counted in instructions, whatever size these have."""
+    """The instructions with targets as instruction indices, whatever size the instructions have."""
     read = disassemble(code)
     places = label_indices(read)
     return [
@@ -78,7 +78,7 @@ def meaning(code: types.CodeType) -> list[tuple[object, ...]]:
 
 
 def round_trip(files: list[Path], seconds: float) -> int:
-    """Check files until time is up; how many code objects it were."""
+    """The number of code objects that were checked until the time was up."""
     began = time.monotonic()
     count = 0
     for path in files:
@@ -94,17 +94,17 @@ def round_trip(files: list[Path], seconds: float) -> int:
 
 
 def test_round_trip_of_the_standard_library() -> None:
-    """Code, exception table, positions and stack size of the standard library survive (a sample)."""
+    """Code, exception table, positions and stack size of the standard library are unchanged (a sample)."""
     assert round_trip(library_files(), seconds=6) > 100
 
 
 @pytest.mark.slow
 def test_round_trip_of_the_whole_standard_library() -> None:
-    """The same for every file of it, the tests of CPython included."""
+    """Every file of the standard library is unchanged, including the tests of CPython."""
     assert round_trip(library_files(), seconds=1e9) > 50_000
 
 
-# -- running what was round-tripped -------------------------------------------------------------------
+# -- running assembled code ----------------------------------------------------------------------------
 
 
 def nested_try_in_loop() -> int:
@@ -187,7 +187,7 @@ RUNNABLE: list[tuple[Callable[..., object], tuple[object, ...], dict[str, object
 
 
 def reassembled(function: Callable[..., object]) -> Callable[..., object]:
-    """A copy of a function whose code, and all code in it, went through the round trip."""
+    """A copy of a function whose code, and all nested code, was assembled again."""
     assert isinstance(function, types.FunctionType)
     copy = types.FunctionType(
         deeply(function.__code__), function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -197,7 +197,7 @@ def reassembled(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def deeply(code: types.CodeType) -> types.CodeType:
-    """The round trip, of the constants too."""
+    """The code assembled again, with its nested code."""
     code = code.replace(
         co_consts=tuple(deeply(each) if isinstance(each, types.CodeType) else each for each in code.co_consts)
     )
@@ -208,7 +208,7 @@ def deeply(code: types.CodeType) -> types.CodeType:
 def test_running_again(
     function: Callable[..., object], arguments: tuple[object, ...], keywords: dict[str, object]
 ) -> None:
-    """A reassembled function does what the original does."""
+    """A reassembled function gives the original's result."""
     assert reassembled(function)(*arguments, **keywords) == function(*arguments, **keywords)
 
 
@@ -218,7 +218,7 @@ def test_with_and_finally_run_again() -> None:
 
 
 def test_generators_run_again() -> None:
-    """A reassembled generator yields, receives, and handles what is thrown in."""
+    """A reassembled generator yields, receives values, and handles thrown exceptions."""
     again = reassembled(generator)()
     assert isinstance(again, types.GeneratorType)
     assert [next(again), again.send(2), next(again), again.throw(ValueError)] == [1, 0, 1, 99]
@@ -255,7 +255,7 @@ print("BROKEN", sorted(str(test).split()[0] for test, _ in result.failures + res
 
 
 def run_cpython_test(name: str, runner: str) -> tuple[int, str]:
-    """How many tests ran, and which did not pass."""
+    """The number of tests that ran, and those that did not pass."""
     done = command(sys.executable, "-B", "-W", "ignore", "-c", runner, HERE, name)
     ran = next(line for line in done.stdout.splitlines() if line.startswith("RAN"))
     return int(ran.split()[1]), next(line for line in done.stdout.splitlines() if line.startswith("BROKEN"))
@@ -264,7 +264,7 @@ def run_cpython_test(name: str, runner: str) -> tuple[int, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CPYTHON_TESTS)
 def test_cpythons_own_tests(name: str) -> None:
-    """CPython's tests, imported through the round trip, give what they give without it."""
+    """CPython's tests, imported from reassembled code, have the same outcome."""
     if not (LIBRARY / "test" / f"{name}.py").exists():
         pytest.skip(f"this Python is installed without test.{name}")
     plain = RUNNER.replace("    return assemble(disassemble(code), code)", "    return code")
@@ -286,7 +286,7 @@ POSITIONS = st.builds(
 
 
 def nothing() -> None:
-    """Instructions are put in the place of its own."""
+    """A function whose instructions the tests replace."""
 
 
 def nops(positions: list[Position]) -> list[Instruction]:
@@ -297,7 +297,7 @@ def nops(positions: list[Position]) -> list[Instruction]:
 @settings(max_examples=120, deadline=None)
 @given(st.lists(POSITIONS, max_size=30), NUMBER)
 def test_positions_survive(positions: list[Position], first_line: int) -> None:
-    """Any source position can be written and read back, wherever the function begins."""
+    """Any source position is written and read back, for any first line."""
     code = assemble(nops(positions), nothing.__code__, co_firstlineno=first_line)
     read = [Position(*each) for each in code.co_positions()][1 : len(positions) + 1]
     assert read == positions
@@ -306,7 +306,7 @@ def test_positions_survive(positions: list[Position], first_line: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(0, 300), st.booleans()), min_size=1, max_size=6))
 def test_exception_ranges_survive(ranges: list[tuple[int, int, bool]]) -> None:
-    """Ranges of any length, depth and kind can be written and read back."""
+    """Ranges of any length, depth and kind are written and read back."""
     handler = Label()
     body = [
         Instruction("NOP", protection=Protection(handler, depth, lasti))
@@ -324,7 +324,7 @@ def test_exception_ranges_survive(ranges: list[tuple[int, int, bool]]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 70_000), st.integers(0, 40)), min_size=1, max_size=4))
 def test_far_jumps_arrive(steps: list[tuple[int, int]]) -> None:
-    """Jumps over any distance reach their label: EXTENDED_ARG grows until all fit."""
+    """Jumps over any distance reach their label: EXTENDED_ARG is added until all fit."""
     labels = [Label() for _ in steps]
     body: list[Instruction] = []
     for (distance, _), label in zip(steps, labels, strict=True):
@@ -339,7 +339,7 @@ def test_far_jumps_arrive(steps: list[tuple[int, int]]) -> None:
 
 
 def test_a_prefix_that_only_itself_needs_is_left_out() -> None:
-    """A jump back over 255 units needs no EXTENDED_ARG; what means the same may be shorter than CPython's."""
+    """A backward jump over 255 units needs no EXTENDED_ARG, so equivalent code may be shorter than CPython's."""
     source = "def f(n):\n    while n:\n" + "        n -= 1\n" * 1 + "{body}    return n"
     lengths = set()
     for size in range(60):
@@ -353,7 +353,7 @@ def test_a_prefix_that_only_itself_needs_is_left_out() -> None:
 
 
 def test_more_than_255_constants_and_names() -> None:
-    """Indices above a byte come back, for constants, names and locals."""
+    """Indices above 255 are read back, for constants, names and locals."""
     lines = "\n".join(f"    v{i} = g{i} + {i}.5" for i in range(300))
     source = f"def f():\n{lines}\n    return v0 + v299"
     scope: dict[str, object] = {f"g{i}": i for i in range(300)}
@@ -375,7 +375,7 @@ def test_new_constants_are_told_apart_by_type() -> None:
 
 
 def test_a_superinstruction_is_split_where_an_index_is_too_large() -> None:
-    """Locals beyond the sixteenth slot still load, though a superinstruction has four bits for each."""
+    """Locals beyond the sixteenth slot can be loaded, although a superinstruction has only four bits for each."""
 
     def add(a: int, b: int) -> int:
         c = a + b
@@ -390,13 +390,13 @@ def test_a_superinstruction_is_split_where_an_index_is_too_large() -> None:
 
 
 def test_changes_go_to_the_code_object() -> None:
-    """Whatever ``CodeType.replace`` takes can be changed at once."""
+    """``assemble`` accepts the keywords of ``CodeType.replace``."""
     code = assemble(disassemble(nothing.__code__), nothing.__code__, co_name="other", co_firstlineno=7)
     assert (code.co_name, code.co_firstlineno) == ("other", 7)
 
 
 def test_labels_keep_their_place() -> None:
-    """Instructions put before a loop's head move the loop, and its jumps still find it."""
+    """Instructions that are inserted before a loop move the loop, and its jumps still reach it."""
 
     def count(n: int) -> int:
         total = 0

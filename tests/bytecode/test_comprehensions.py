@@ -1,4 +1,4 @@
-"""Tests for nbcompile.bytecode.comprehensions: which instructions an inlined comprehension is."""
+"""Tests for nbcompile.bytecode.comprehensions: the instructions of an inlined comprehension."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def comprehensions(source: str) -> list[Comprehension]:
     ],
 )
 def test_where_they_are(expression: str, saved: list[tuple[str, ...]]) -> None:
-    """Each one is found where it begins, nested ones too, with the variables that it saves."""
+    """Each comprehension is found at its start, also a nested one, with the variables that it saves."""
     found = comprehensions(f"def f(xs):\n    made = {expression}\n    return made")
     assert [set(each.saved) for each in found] == [set(names) for names in saved]
     assert all(each.start < each.end for each in found)
@@ -44,5 +44,5 @@ def test_where_they_are(expression: str, saved: list[tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("expression", ["xs", "list(i for i in xs)", "{i for i in xs}", "[last := i for i in xs]"])
 def test_what_cannot_stand_alone(expression: str) -> None:
-    """Generators, set comprehensions, and those that bind a variable of the function are none."""
+    """Generators, set comprehensions, and those that bind a variable of the function are not found."""
     assert not comprehensions(f"def f(xs):\n    made = {expression}\n    return made")

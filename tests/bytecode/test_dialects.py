@@ -1,4 +1,4 @@
-"""Tests for nbcompile.bytecode.dialects: the tables against the interpreter that runs."""
+"""Tests for nbcompile.bytecode.dialects: the tables compared with the running interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbcompile.bytecode.disassemble import disassemble
 
 
 def test_inline_caches() -> None:
-    """The table of cache units is the interpreter's own."""
+    """The table of cache units equals the interpreter's."""
     entries = cpython._inline_cache_entries  # type: ignore[attr-defined]
     if isinstance(entries, dict):
         own = {name: count for name, count in entries.items() if count}
@@ -21,13 +21,13 @@ def test_inline_caches() -> None:
 
 
 def test_every_version_has_a_dialect() -> None:
-    """3.11, 3.12 and 3.13 are described, and the running one is picked."""
+    """3.11, 3.12 and 3.13 have dialects, and the running version's is used."""
     assert set(dialects.DIALECTS) == {(3, 11), (3, 12), (3, 13)}
     assert dialects.HERE.version == sys.version_info[:2]
 
 
 def test_jumps() -> None:
-    """The jumps of the table are the interpreter's, but for pseudo-instructions."""
+    """The jumps of the table are the interpreter's, except pseudo-instructions."""
     own = {dis.opname[number] for number in dis.hasjrel if number < dialects.REAL_OPCODES}
     assert own == {name for name in dialects.JUMPS if name in dis.opmap}
 
@@ -38,7 +38,7 @@ def test_binary_operators() -> None:
 
 
 def test_intrinsics() -> None:
-    """The numbers of CALL_INTRINSIC_1 and _2 mean what the interpreter says."""
+    """The numbers of CALL_INTRINSIC_1 and _2 have the interpreter's meaning."""
     ours = {"PRINT_EXPR": "PRINT", "CALL_INTRINSIC_1": "_intrinsic_1_descs", "CALL_INTRINSIC_2": "_intrinsic_2_descs"}
     for opcode, names in dialects.INTRINSICS.items():
         for number, own in list(enumerate(getattr(cpython, ours[opcode], ())))[1:]:
@@ -46,7 +46,7 @@ def test_intrinsics() -> None:
 
 
 def test_conditions() -> None:
-    """Conditional jumps say what they test, whichever way they go."""
+    """A conditional jump has a condition, in either direction."""
 
     def branch(x: object) -> int:
         if x is None:

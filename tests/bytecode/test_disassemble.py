@@ -23,7 +23,7 @@ def loop(items: list[int]) -> int:
 
 
 def test_agrees_with_dis() -> None:
-    """Opcodes, offsets, arguments, meanings and positions are those that ``dis`` prints."""
+    """Opcodes, offsets, arguments, their meanings and positions are those of ``dis``."""
     expected = [each for each in dis.get_instructions(loop) if each.opname not in ("EXTENDED_ARG", "CACHE")]
     read = disassemble(loop.__code__)
     assert [each.opcode for each in read] == [each.opname for each in expected]
@@ -36,7 +36,7 @@ def test_agrees_with_dis() -> None:
 
 
 def test_jumps_and_handlers_point_at_labels() -> None:
-    """Every target stands somewhere, and is where the offset in ``argval`` says."""
+    """Every target has an instruction, at the offset in ``argval``."""
     read = disassemble(loop.__code__)
     places = label_indices(read)
     jumps = [each for each in read if each.target is not None]
@@ -59,7 +59,7 @@ def test_operators_are_spelled_out() -> None:
 
 
 def test_extended_arguments_are_folded() -> None:
-    """An index above a byte is one instruction, at the offset of its first prefix."""
+    """An index above 255 is one instruction, at the offset of its first prefix."""
     source = "def f():\n" + "".join(f"    x = {i}.5\n" for i in range(300))
     scope: dict[str, object] = {}
     exec(source, scope)
@@ -73,7 +73,7 @@ def test_extended_arguments_are_folded() -> None:
 
 
 def test_a_cell_is_told_from_its_content() -> None:
-    """Loading a cell to build a closure is LOAD_CLOSURE on every version, argument or not."""
+    """A load of a cell for a closure is LOAD_CLOSURE on every version, also for an argument."""
 
     def outer(x: int, items: list[int]) -> object:
         y = 2
@@ -85,7 +85,7 @@ def test_a_cell_is_told_from_its_content() -> None:
 
 
 def test_a_name_with_two_slots() -> None:
-    """A free variable and a comprehension's local of one name are kept apart."""
+    """A free variable and a comprehension's local with the same name are distinguished."""
 
     def outer() -> object:
         x = 1

@@ -15,7 +15,7 @@ from nbcompile.bytecode.instruction import Instruction
 
 
 def at_line(function: Callable[..., object], line: int) -> tuple[list[Instruction], int]:
-    """The instructions of a function and the index of the first one on a line, counted from ``def``."""
+    """The instructions of a function, and the index of the first one on a line, counted from ``def``."""
     code = function.__code__
     read = disassemble(code)
     return read, next(i for i, each in enumerate(read) if each.line == code.co_firstlineno + line)
@@ -27,7 +27,7 @@ def live_at(function: Callable[..., object], line: int, **options: object) -> se
 
 
 def test_a_local_is_live_until_its_last_use() -> None:
-    """What is overwritten or never read again is dead."""
+    """A local that is overwritten or never read again is dead."""
 
     def f(x: int, y: int) -> int:
         z = x + 1
@@ -41,7 +41,7 @@ def test_a_local_is_live_until_its_last_use() -> None:
 
 
 def test_loops_keep_alive_what_the_next_round_reads() -> None:
-    """Liveness goes round the loop."""
+    """A variable that the next iteration reads is live."""
 
     def f(n: int, step: int, unused: int) -> int:
         while n > 0:
@@ -53,7 +53,7 @@ def test_loops_keep_alive_what_the_next_round_reads() -> None:
 
 
 def test_handlers_keep_alive_what_they_read() -> None:
-    """A store in the protected range shields nothing: the exception may come before it."""
+    """A store in the protected range does not end liveness, because the exception may come before it."""
 
     def f(x: int, g: Callable[[], int]) -> int:
         try:
@@ -66,7 +66,7 @@ def test_handlers_keep_alive_what_they_read() -> None:
 
 
 def test_nested_handlers() -> None:
-    """``finally`` around ``except`` is seen from the innermost range."""
+    """A variable that an outer ``finally`` reads is live in the innermost range."""
 
     def f(a: int, b: int, g: Callable[[], int]) -> int:
         try:
@@ -84,7 +84,7 @@ def test_nested_handlers() -> None:
 
 
 def test_cells_are_live_where_they_are_named() -> None:
-    """A store to a cell needs the cell: another function may hold it."""
+    """A store to a cell needs the cell, because another function may refer to it."""
 
     def f(x: int) -> Callable[[], int]:
         g = lambda: x  # noqa: E731
@@ -96,7 +96,7 @@ def test_cells_are_live_where_they_are_named() -> None:
 
 
 def test_unbinding_needs_a_binding() -> None:
-    """``del x`` raises where x is unbound, so x is passed on."""
+    """``del x`` raises an error if x is unbound, so x is live."""
 
     def f(x: int) -> int:
         y = 1
@@ -107,7 +107,7 @@ def test_unbinding_needs_a_binding() -> None:
 
 
 def test_introspection_keeps_everything_alive() -> None:
-    """Before ``locals()`` every variable is live, those that no instruction names included."""
+    """Every variable is live before ``locals()``, also one that no instruction names."""
 
     def f(x: int, y: int) -> object:
         z = 1
@@ -129,7 +129,7 @@ def test_super_keeps_the_first_argument_alive() -> None:
 
 
 def test_unreachable_code_is_left_out() -> None:
-    """Code before the place where execution goes on counts only if a jump leads back."""
+    """Code before the resume point is reachable only through a backward jump."""
 
     def f(n: int) -> int:
         a = n
@@ -144,7 +144,7 @@ def test_unreachable_code_is_left_out() -> None:
 
 
 def test_blocks_cover_the_code() -> None:
-    """Blocks follow one another without gaps, and control only enters at their start."""
+    """Blocks are consecutive without gaps, and jumps only target their starts."""
     for code in library_code(20):
         read = disassemble(code)
         cut = blocks(read)
@@ -168,7 +168,7 @@ def library_code(files: int) -> list[types.CodeType]:
 
 
 def test_the_depth_is_the_same_whichever_way_one_comes() -> None:
-    """The depth before an instruction agrees with the depth after each of its predecessors; none is negative."""
+    """The depth before an instruction equals the depth after each of its predecessors, and is not negative."""
     for code in library_code(15):
         read = disassemble(code)
         depths = stack_depth(read)
@@ -181,7 +181,7 @@ def test_the_depth_is_the_same_whichever_way_one_comes() -> None:
     [("def f(a):\n    return a", [0, 0, 1]), ("def f(a, b):\n    return (a, (b, a))", None)],
 )
 def test_depth(source: str, depths: list[int] | None) -> None:
-    """The depth counts what is on the stack before the instruction."""
+    """The depth is the number of values on the stack before the instruction."""
     scope: dict[str, object] = {}
     exec(source, scope)
     function = scope["f"]

@@ -10,7 +10,7 @@ from nbcompile.bytecode.instruction import Instruction, Label, Position, argumen
 
 
 def test_labels_are_places() -> None:
-    """Two labels are two places; a label is found wherever its instruction moved."""
+    """Two labels are distinct; a label is found after its instruction moved."""
     first, second = Label(), Label()
     assert first != second
     code = [Instruction("NOP"), Instruction("NOP", label=second), Instruction("NOP", label=first)]
@@ -18,7 +18,7 @@ def test_labels_are_places() -> None:
 
 
 def test_instructions_do_not_change() -> None:
-    """An instruction is replaced, never written to."""
+    """An instruction is immutable."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         Instruction("NOP").opcode = "POP_TOP"  # type: ignore[misc]
 
@@ -37,7 +37,7 @@ def test_instructions_do_not_change() -> None:
     ],
 )
 def test_arguments_read_well(instruction: Instruction, text: str) -> None:
-    """A listing shows what the argument means."""
+    """A listing shows the meaning of the argument."""
     assert argument_text(instruction) == text
 
 

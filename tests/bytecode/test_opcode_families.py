@@ -17,7 +17,7 @@ def test_families_cover_every_opcode_once() -> None:
 
 
 def test_flags() -> None:
-    """A called global pushes NULL, a called attribute is a method, whatever the version says it with."""
+    """A called global pushes NULL, and a called attribute is a method, on every version."""
 
     def call(x: list[int]) -> object:
         return print(x.copy(), x.__len__)

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.bytecode.superinstructions: one vocabulary for three versions."""
+"""Tests for nbcompile.bytecode.superinstructions: the same opcodes for three versions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def example(items: list[int], a: int, b: int) -> object:
 
 
 def test_nothing_folded_is_left() -> None:
-    """No instruction that one of the versions folds appears, so that handlers know the halves alone."""
+    """No superinstruction of any version is in the result, so handlers only need the parts."""
     assert not {each.opcode for each in expand_superinstructions(disassemble(example.__code__))} & set(
         SUPERINSTRUCTIONS
     )
 
 
 def test_it_means_the_same() -> None:
-    """The halves, assembled again, are the function, and need the same stack where a folded one stood."""
+    """The parts, assembled again, are the same function, with the same stack depths."""
     read = disassemble(example.__code__)
     unfolded = expand_superinstructions(read)
     function = types.FunctionType(assemble(unfolded, example.__code__), {})
@@ -39,7 +39,7 @@ def test_it_means_the_same() -> None:
 
 
 def test_an_offset_names_one_place() -> None:
-    """The second half stands at an odd offset, where no instruction of the code object does."""
+    """The second part has an odd offset, which no instruction of the code object has."""
     read = disassemble(example.__code__)
     offsets = [each.offset for each in expand_superinstructions(read)]
     assert len(offsets) == len(set(offsets))

@@ -1,4 +1,4 @@
-"""NumPy's functions on tensors, for graphs."""
+"""NumPy functions on tensors, for graphs."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from nbcompile.capture import arrays
     ids=repr,
 )
 def test_values_of_numpy_are_recognised(value, is_array, is_info):
-    """Arrays and NumPy's scalars are one kind, dtypes and what describes them another."""
+    """Arrays and NumPy scalars are arrays; dtypes and their descriptions are type information."""
     assert arrays.is_array(value) is is_array
     assert arrays.is_type_info(value) is is_info
     if is_array:
@@ -30,7 +30,7 @@ def test_values_of_numpy_are_recognised(value, is_array, is_info):
 
 @pytest.mark.parametrize("function", [np.sin, np.add, np.fft.fft, np.linalg.norm])
 def test_a_function_has_one_on_tensors(function):
-    """The function of ``torch._numpy`` computes what NumPy's does, in each of the namespaces."""
+    """The function of ``torch._numpy`` gives NumPy's result, in each namespace."""
     data = (np.linspace(-1, 1, 4), np.arange(4.0))[: 2 if function is np.add else 1]
     on_tensors = arrays.torch_function(function)
     wrapped = arrays.ArrayFunction(on_tensors, function.__name__)
@@ -46,7 +46,7 @@ def test_a_function_of_another_library_has_none():
 
 
 def test_a_tensor_becomes_an_array_and_back():
-    """Both ways without a copy; a scalar keeps its dtype."""
+    """Both conversions share memory; a scalar has its dtype."""
     array = np.arange(3, dtype=np.float32)
     tensor = arrays.from_array(array)
     assert tensor.dtype is torch.float32 and arrays.torch_dtype(array) is torch.float32

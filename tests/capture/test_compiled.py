@@ -1,4 +1,4 @@
-"""One cache entry: a check and the code that runs when it holds."""
+"""One cache entry: a check, and the code that runs if the check holds."""
 
 import torch
 
@@ -8,7 +8,7 @@ from nbcompile.dispatch import cache
 
 
 def test_the_entries_of_a_function_are_compiled_frames():
-    """An entry has the number of its compile, code that can run, and a check that holds for the call it was made for."""
+    """A cache entry has its compile id, runnable code, and a check that holds for its call."""
 
     def f(x):
         return x + 1
@@ -27,7 +27,7 @@ def test_the_entries_of_a_function_are_compiled_frames():
 
 
 def test_a_failing_check_names_its_guard():
-    """For another size the check fails, with the guard that does."""
+    """The check fails for another size, and names the guard."""
 
     def f(x):
         return x + 1

@@ -10,7 +10,7 @@ INF, NAN = math.inf, math.nan
 
 
 def bits(value: complex) -> list[tuple[float, float]]:
-    """Real and imaginary part with their signs; nan is equal to nan."""
+    """The real and the imaginary part with their signs; two NaNs are equal."""
     return [("nan" if math.isnan(part) else part, math.copysign(1, part)) for part in (value.real, value.imag)]
 
 
@@ -26,7 +26,7 @@ def bits(value: complex) -> list[tuple[float, float]]:
     ],
 )
 def test_text_is_evaluated_to_the_same_number(value):
-    """Signs of zeros, infinities and nan survive the text of the graph."""
+    """The text in the graph preserves signs of zeros, infinities and NaN."""
     written = exact(value)
     assert type(written) is ExactComplex
     assert bits(eval(repr(written))) == bits(value)
@@ -34,10 +34,10 @@ def test_text_is_evaluated_to_the_same_number(value):
 
 @pytest.mark.parametrize("value", [1 + 2j, complex(0.0, 0.0), 3.5, -0.0, "text", None])
 def test_what_is_written_well_stays_as_it_is(value):
-    """A number whose own text is right, and whatever is no complex number, is the same object."""
+    """A number with a correct text, and a value that is not complex, is returned unchanged."""
     assert exact(value) is value
 
 
 def test_the_rule_is_needed():
-    """Python's own text of such a number loses the sign: without the rule the first test would fail."""
+    """Python's own text of such a number loses the sign."""
     assert bits(eval(repr(complex(-0.0, 0.0)))) != bits(complex(-0.0, 0.0))

@@ -14,7 +14,7 @@ def called(x):
 
 
 def test_the_scope_of_a_frame_resolves_its_names():
-    """Locals, globals and builtins are those of the call, and not of whoever looks."""
+    """Locals, globals and builtins are those of the call."""
     frame = Frame(called.__code__, {"x": [1]}, {"x": "global"}, vars(builtins))
     scope = frame.scope()
     assert resolve(LocalSource("x"), scope) == [1]
@@ -23,6 +23,6 @@ def test_the_scope_of_a_frame_resolves_its_names():
 
 
 def test_a_frame_is_frozen():
-    """Nothing of the call changes while it is compiled."""
+    """A frame cannot change while it is compiled."""
     with pytest.raises(AttributeError):
         Frame(called.__code__, {}, {}, {}).locals = {}

@@ -1,4 +1,4 @@
-"""Libraries whose code stays as it is."""
+"""Libraries whose code is not compiled."""
 
 import networkx as nx
 import numpy as np
@@ -11,7 +11,7 @@ from nbcompile.dispatch import skipping
 
 @pytest.mark.parametrize("function", [nx.Graph.add_edge, np.linalg.norm, tqdm.trange], ids=lambda f: f.__module__)
 def test_frames_of_these_libraries_are_skipped(function):
-    """The hook leaves a function of a listed library to Python; a function of this file it does not."""
+    """The hook leaves a function of a listed library to Python, and not a function of this file."""
     plain = getattr(function, "__wrapped__", function)
     assert plain.__module__.partition(".")[0] in SKIPPED_PACKAGES
     assert skipping.code_skip_reason(plain.__code__) is not None
@@ -19,5 +19,5 @@ def test_frames_of_these_libraries_are_skipped(function):
 
 
 def test_names_are_sorted():
-    """The list is in order and names each library once: a new one has one right line."""
+    """The list is sorted and names each library once."""
     assert list(SKIPPED_PACKAGES) == sorted(set(SKIPPED_PACKAGES))

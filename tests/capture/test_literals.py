@@ -20,7 +20,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_value_comes_back(value):
-    """With its type, and zeros with their signs."""
+    """The value has its type afterwards, and zeros have their signs."""
     found = decode(json.loads(json.dumps(encode(value))))
     assert type(found) is type(value) and found == value
     if isinstance(value, float):
@@ -28,12 +28,12 @@ def test_a_value_comes_back(value):
 
 
 def test_nan_comes_back():
-    """It is equal to nothing, itself included."""
+    """NaN, which does not even equal itself, is read back."""
     assert math.isnan(decode(json.loads(json.dumps(encode(math.nan)))))
 
 
 def test_equal_sets_have_equal_texts():
-    """Their order differs between processes."""
+    """The text does not depend on the order of a set, which differs between processes."""
     assert encode({"a", "b", "c"}) == encode({"c", "b", "a"})
 
 
@@ -42,7 +42,7 @@ class Colour(enum.IntEnum):
 
 
 class Name(str):
-    """A text with a class of its own."""
+    """A subclass of str."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class Name(str):
     ids=["object", "member", "subclass", "function", "keys", "nested"],
 )
 def test_what_would_come_back_as_something_else_is_refused(value):
-    """An object of a class of the program's, also where it is a number or a text."""
+    """An object of a user's class is refused, also a number or a string."""
     with pytest.raises(NotStorable):
         encode(value)
 
@@ -62,6 +62,6 @@ def test_what_would_come_back_as_something_else_is_refused(value):
     {}, ["torch", "save"], ["torch", "nothing"], ["unknown", []], ["tuple"], ["single", "None"], ["float", 3], 0.5,
 ], ids=repr)  # fmt: skip
 def test_a_damaged_entry_names_no_value(data):
-    """Least of all another thing of torch's."""
+    """A damaged entry gives an error, not another object."""
     with pytest.raises(Unreadable):
         decode(data)

@@ -60,7 +60,7 @@ def chained_results(x):
 
 
 def captured(function, *arguments):
-    """The graph of a function, as a backend gets it."""
+    """The graph of a function that a backend receives."""
     graphs = Graphs()
 
     nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
@@ -68,7 +68,7 @@ def captured(function, *arguments):
 
 
 def calls(module):
-    """How often a graph calls a region, its bodies included."""
+    """The number of region calls in a graph and its bodies."""
     return sum(
         len(child.graph.find_nodes(op="call_function", target=nested_regions.INVOKE))
         for child in module.modules()
@@ -80,7 +80,7 @@ def calls(module):
 @pytest.mark.parametrize("function", [twice, nested, writes_twice, chained, chained_and_nested, chained_results])
 @pytest.mark.parametrize("trained", [False, True])
 def test_every_backend_runs_regions(function, backend, trained):
-    """Results and gradients of regions are eager's, with every backend of ours."""
+    """Results and gradients of regions are eager mode's, with every backend of nbcompile."""
     x = torch.randn(2, 3, requires_grad=trained)
     expected = function(x)
     given = nbcompile.compile(function, backend=backend, fullgraph=True)(x)
@@ -93,21 +93,21 @@ def test_every_backend_runs_regions(function, backend, trained):
 
 
 def test_equal_regions_share_a_graph():
-    """Calls of a region with inputs of the same kind read one attribute of the graph."""
+    """Calls of a region with inputs of the same kind use one attribute of the graph."""
     module = captured(twice, torch.randn(2, 3))
     assert calls(module) == 2
     assert len({node.target for node in module.graph.find_nodes(op="get_attr")}) == 1
 
 
 def test_a_single_call_is_inlined():
-    """A region that is called once is no region any more, and leaves no attribute behind."""
+    """A region that is called once is inlined, and leaves no attribute behind."""
     module = captured(lambda x: region(x, x), torch.randn(2, 3))
     assert calls(module) == 0
     assert not list(module.children())
 
 
 def test_inlined_copies_leave_the_original_as_it_is():
-    """A backend that inlines regions does not change the graph that it was given."""
+    """A backend that inlines regions does not change its input graph."""
     module = captured(nested, torch.randn(2, 3))
     before = calls(module)
     flat = nested_regions.with_inlined_regions(module)
@@ -142,7 +142,7 @@ def test_graphs_with_other_operators_or_constants_differ(one, other):
     [torch.ones(4), torch.ones(3, dtype=torch.float64), torch.ones(6)[::2], torch.ones(3, requires_grad=True), 3],
 )
 def test_graphs_of_other_inputs_differ(other):
-    """Size, dtype, strides and need of a gradient are part of the kind of an input."""
+    """The size, dtype, strides and ``requires_grad`` distinguish inputs."""
     graphs = [torch.fx.symbolic_trace(lambda x: x + 1).graph for _ in range(2)]
     for graph, example in zip(graphs, (torch.ones(3), other), strict=True):
         next(iter(graph.nodes)).meta["example_value"] = example

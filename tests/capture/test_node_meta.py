@@ -1,4 +1,4 @@
-"""What nbcompile writes into ``node.meta``."""
+"""The keys that nbcompile writes to ``node.meta``."""
 
 import torch
 
@@ -24,7 +24,7 @@ def test_captured_nodes_have_the_users_line():
 
 
 def test_the_keys_are_our_own():
-    """No key is one of torch's: what torch copies or deletes by name stays apart."""
+    """No key is one of torch's, which torch may copy or delete."""
     keys = {node_meta.STACK, node_meta.ORIGIN, node_meta.CHANNELS_LAST}
     assert len(keys) == 3
     assert keys.isdisjoint({"val", "stack_trace", "from_node", "nn_module_stack", "tensor_meta", "original_aten"})

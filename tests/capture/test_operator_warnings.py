@@ -1,4 +1,4 @@
-"""Warnings of operators, each shown once for each compile."""
+"""Warnings of operators, each shown once for each compilation."""
 
 import warnings
 
@@ -17,7 +17,7 @@ def module():
 
 
 def collect(text="sizes differ", caller=__file__, category=UserWarning):
-    """What one operator with one warning leaves."""
+    """The warnings of one operator that warns once."""
     found = []
     with operator_warnings.collected(found, caller, STACK):
         warnings.warn(text, category, stacklevel=1)
@@ -25,7 +25,7 @@ def collect(text="sizes differ", caller=__file__, category=UserWarning):
 
 
 def test_a_warning_is_at_the_users_line():
-    """A warning that names the file that calls the operator is about the line of the user's program."""
+    """A warning for the file that calls the operator gets the line of the user's program."""
     (warning,) = collect()
     assert (warning.file, warning.line, str(warning.message)) == ("cell.py", 3, "sizes differ")
     (other,) = collect(caller="elsewhere.py")
@@ -33,14 +33,14 @@ def test_a_warning_is_at_the_users_line():
 
 
 def test_what_the_filters_ignore_is_not_collected():
-    """The filters of the program decide, while the operator runs."""
+    """The program's filters apply while the operator runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert collect() == []
 
 
 def test_what_the_filters_make_an_error_is_raised():
-    """``-W error`` stays an error."""
+    """``-W error`` raises the warning as an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="sizes differ"):
@@ -48,7 +48,7 @@ def test_what_the_filters_make_an_error_is_raised():
 
 
 def test_an_operator_that_fails_leaves_its_warnings():
-    """Tracing may run it in another way: the caller drops them if that fails, too."""
+    """The caller drops the warnings if a second attempt of the operator fails, too."""
     found = []
     with pytest.raises(KeyError), operator_warnings.collected(found, __file__, STACK):
         warnings.warn("sizes differ", UserWarning, stacklevel=1)
@@ -57,7 +57,7 @@ def test_an_operator_that_fails_leaves_its_warnings():
 
 
 def test_each_is_shown_once(module):
-    """Two operators with the same warning at the same line show it once; the graph keeps it."""
+    """Two operators with the same warning at the same line show it once; it is stored on the graph."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         operator_warnings.show(collect() + collect(), module)
@@ -67,7 +67,7 @@ def test_each_is_shown_once(module):
 
 
 def test_what_was_shown_is_ignored_when_the_operators_run_again(module):
-    """The text is ignored to its end: a longer one is another warning."""
+    """The whole text must match: a longer text is another warning."""
     with warnings.catch_warnings(record=True):
         warnings.simplefilter("always")
         operator_warnings.show(collect("sizes (2) differ"), module)

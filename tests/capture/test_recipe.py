@@ -13,14 +13,14 @@ KINDS = typing.get_args(recipe.Recipe) + typing.get_args(recipe.Mutation)
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_recipes_are_frozen(kind):
-    """A recipe is a value: nothing changes it after tracing, so that the residual program can share its parts."""
+    """A recipe is immutable after tracing, so the residual program can share its parts."""
     assert dataclasses.is_dataclass(kind)
     assert kind.__dataclass_params__.frozen
     assert "__dict__" not in dir(kind)
 
 
 def test_constants_are_told_apart_by_identity():
-    """1 and True are equal in Python; the residual program must keep each as it is."""
+    """1 and True are equal in Python, but are different constants of the residual program."""
     assert recipe.Constant(1) != recipe.Constant(True)
     assert len({recipe.Constant(1), recipe.Constant(1)}) == 2
 

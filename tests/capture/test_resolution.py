@@ -1,4 +1,4 @@
-"""Values at the addresses of sources, looked at without running code of the user."""
+"""Values of sources, resolved without running the user's code."""
 
 import collections
 
@@ -33,7 +33,7 @@ def test_a_cell_is_found_through_its_function(scope):
 
 
 def test_an_array_is_resolved_as_a_tensor(scope):
-    """An input that is an array enters the graph as a tensor with the same memory."""
+    """An array as an input enters the graph as a tensor with the same memory."""
     found = resolve(ArraySource(LocalSource("array")), scope)
     assert torch.equal(found, torch.arange(3))
     scope.locals["array"][0] = 5
@@ -41,7 +41,7 @@ def test_an_array_is_resolved_as_a_tensor(scope):
 
 
 def test_the_rest_of_an_iterator_is_read_without_taking_it():
-    """A guard that looks at an iterator leaves it where it is."""
+    """A guard on an iterator does not advance it."""
     items = iter([1, 2, 3])
     next(items)
     assert list(resolution.remaining(items)) == [2, 3]
@@ -50,7 +50,7 @@ def test_the_rest_of_an_iterator_is_read_without_taking_it():
 
 
 def test_a_member_is_looked_up_after_some_of_the_bases():
-    """``super().rate`` is the attribute after the class itself in the order of bases."""
+    """``super().rate`` is the attribute of the next class in the method order."""
     assert resolution.class_attribute(Child, "rate") == 2
     assert resolution.class_attribute(Child, "rate", 1) == 1
     with pytest.raises(AttributeError):
@@ -58,7 +58,7 @@ def test_a_member_is_looked_up_after_some_of_the_bases():
 
 
 def test_looking_at_an_item_adds_no_default(scope):
-    """What an entry for other dicts reads of a defaultdict is not added to it."""
+    """A read for the entry of another dict adds no item to a defaultdict."""
     defaults = collections.defaultdict(list, f=6)
     with pytest.raises(KeyError):
         resolution.resolve(ItemSource(ConstantSource("d", defaults), "a"), scope)
@@ -66,7 +66,7 @@ def test_looking_at_an_item_adds_no_default(scope):
 
 
 def test_a_call_adds_no_default():
-    """The same for calls: entries for dicts are asked, and none is the one for a defaultdict."""
+    """The check of entries for other dicts adds no item to a defaultdict."""
 
     def function(x, d):
         return x + len(d), list(d.values())

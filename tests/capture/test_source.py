@@ -1,4 +1,4 @@
-"""Addresses of values: spelled as torch spells them, and resolved in the scope of a call."""
+"""Sources of values: their text is torch's, and they are resolved in the scope of a call."""
 
 import pytest
 
@@ -64,13 +64,13 @@ def test_an_address_is_spelled_and_resolved(address, text, expected, scope):
 
 @pytest.mark.parametrize("address", [X, GlobalSource("x"), ModuleSource("x"), BuiltinSource("x"), DrawSource(0)])
 def test_the_root_is_the_first_step(address):
-    """However long the address is, it begins at a local, a global, a module, a builtin or a draw."""
+    """A source begins at a local, a global, a module, a builtin or a random draw."""
     long = AttrSource(ItemSource(TypeSource(address), 0), "a")
     assert root(long) is address
 
 
 def test_equal_addresses_are_one_key():
-    """Addresses are compared by their steps; a constant by its name and by which object it is."""
+    """Sources are compared by their steps; a constant is compared by its name and its identity."""
     assert {AttrSource(X, "a"): 1}[AttrSource(LocalSource("x"), "a")] == 1
     assert AttrSource(X, "a") != GenericAttrSource(X, "a")
     assert ConstantSource("kept", first := [1]) == ConstantSource("kept", first)
@@ -78,6 +78,6 @@ def test_equal_addresses_are_one_key():
 
 
 def test_draws_are_spelled_by_their_number():
-    """A random number is drawn before the graph runs; its address is its number in order."""
+    """A random number is drawn before the graph runs; the text of its source is its number in order."""
     assert expression(DrawSource(2)) == "random_value_2"
     assert expression(ParameterSource(X, True, 0)) == "___parameter(L['x'], True)"

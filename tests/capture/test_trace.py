@@ -37,7 +37,7 @@ def appends(x, found):
 
 
 def test_inputs_say_where_their_values_come_from():
-    """Each input of the graph has the address of its value; the result is an output of the graph."""
+    """Each input of the graph has a source, and the result is an output of the graph."""
     trace = traced(adds, x=torch.ones(2), y=torch.ones(2))
     assert [each.source for each in trace.graph.inputs] == [LocalSource("x"), LocalSource("y")]
     assert isinstance(trace.exit, Return)
@@ -45,7 +45,7 @@ def test_inputs_say_where_their_values_come_from():
 
 
 def test_a_frame_without_operators_has_no_graph():
-    """There is a side effect to replay, and nothing for a backend: the list of the call is as it was."""
+    """The trace has a side effect and no graph, and the list of the call is unchanged."""
     found = []
     trace = traced(appends, x=torch.ones(2), found=found)
     assert trace.graph is None
@@ -55,7 +55,7 @@ def test_a_frame_without_operators_has_no_graph():
 
 
 def test_a_branch_on_a_tensor_resumes_at_two_points():
-    """The graph ends with the condition; one resume point is for true, the other for false, with what is live there."""
+    """The graph ends with the condition; each of two resume points has its live variables."""
     trace = traced(branches, x=torch.ones(2))
     assert isinstance(trace.exit, GraphBreak)
     assert isinstance(trace.exit.action, BrokenJump)
@@ -65,7 +65,7 @@ def test_a_branch_on_a_tensor_resumes_at_two_points():
 
 
 def test_a_trace_is_frozen():
-    """The stages after tracing share it."""
+    """A trace is immutable, because several stages share it."""
     trace = traced(adds, x=torch.ones(2), y=torch.ones(2))
     with pytest.raises(AttributeError):
         trace.graph = None

@@ -1,4 +1,4 @@
-"""What decides the code of a user's Triton kernel: an edit of any of it makes another kernel."""
+"""The parts that determine the code of a user's Triton kernel: an edit of one of them gives another kernel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """A function that makes the module, after an edit."""
+    """A function that creates the module after an edit."""
     monkeypatch.syspath_prepend(tmp_path)
     for name, first in (("sizes_of_kernels", 7), ("other_sizes", 8)):
         (tmp_path / f"{name}.py").write_text(f"import triton.language as tl\nFIRST = tl.constexpr({first})\n")
@@ -98,7 +98,7 @@ def kernels(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("edited", EDITS)
 def test_an_edit_makes_another_kernel(edited, kernels):
-    """Whatever the kernel is compiled with is a part of what describes it."""
+    """The description contains everything with which the kernel is compiled."""
     assert EDITS[edited][0] in MODULE
     assert describe(kernels().kernel) != describe(kernels(*EDITS[edited]).kernel)
 
@@ -109,7 +109,7 @@ def test_an_edit_makes_another_kernel(edited, kernels):
     ids=["nothing", "a global that it does not read", "lines above it"],
 )
 def test_what_it_is_not_compiled_with_changes_nothing(edit, kernels):
-    """The same kernel of two modules is described in the same words."""
+    """The same kernel of two modules has the same description."""
     for name in ("kernel", "inner", "tuned", "heuristic"):
         assert describe(getattr(kernels(), name)) == describe(getattr(kernels(*edit), name))
 
@@ -127,6 +127,6 @@ def test_what_it_is_not_compiled_with_changes_nothing(edit, kernels):
     ],
 )
 def test_what_is_around_a_kernel_counts(name, edit, kernels):
-    """What a closure holds, tuning and heuristics."""
+    """The contents of a closure, the autotuning and the heuristics are part of the description."""
     assert edit[0] in MODULE
     assert describe(getattr(kernels(), name)) != describe(getattr(kernels(*edit), name))

@@ -1,4 +1,4 @@
-"""What is known per code object: ids, limits, and what differed between calls."""
+"""State for each code object: ids, limits, and values that differed between calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X, K = LocalSource("x"), LocalSource("k")
 
 @pytest.fixture(autouse=True)
 def clean():
-    """No entries and no memory before and after."""
+    """A fixture without entries and recorded values before and after each test."""
     hook.reset()
     yield
     hook.reset()
@@ -55,7 +55,7 @@ def compiled_with(guards, frame):
 
 
 def test_the_limit_and_its_warning():
-    """RC-10: eight entries, then the limit; the words are torch's; a higher limit allows more."""
+    """The limit is eight entries; the warning has torch's text, and a higher limit allows more entries."""
     failed: list[tuple[FailedGuard, ...]] = []
     limits: list[object] = []
 
@@ -89,7 +89,7 @@ def test_the_limit_and_its_warning():
 
 
 def test_the_limit_counts_entries_of_the_same_modules():
-    """Entries that recognise another module by identity do not count."""
+    """Entries with guards on the identity of other modules do not count."""
     modules = [torch.nn.Linear(1, 1) for _ in range(10)]
 
     def compile_frame(frame):
@@ -107,7 +107,7 @@ def helper(x):
 
 
 def test_an_entry_expires_with_what_it_recognises():
-    """When a function that an entry guards on is redefined and dies, the reason is still told."""
+    """The failure still has its reason after a function that the entry guards was redefined and freed."""
     compiled = []
 
     def compile_frame(frame):
@@ -132,7 +132,7 @@ def test_an_entry_expires_with_what_it_recognises():
 
 
 def test_a_notebook_cell_that_runs_again_and_again(recwarn):
-    """Superseded versions of a helper leave nothing, and do not count for the limit: the last one is compiled, too."""
+    """Entries for old versions of a helper are freed and do not count: the last version is compiled, too."""
     names = {"torch": torch}
     exec("def f(x): return helper(x) * 2", names)
     graphs = []

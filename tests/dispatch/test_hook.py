@@ -1,4 +1,4 @@
-"""The frame hook: what runs in a frame's place, what is restored, and beside whom it lives."""
+"""The frame hook: code that runs instead of a frame, state that is restored, and other users of the hook."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.threads import in_threads
 
 @pytest.fixture(autouse=True)
 def clean():
-    """Every test begins and ends without entries and without a hook."""
+    """A fixture without entries and without a hook before and after each test."""
     hook.reset()
     yield
     assert eval_frame.get_eval_frame_callback() is None
@@ -42,12 +42,12 @@ def clean():
 
 
 def tenfold(code: CodeType) -> CodeType:
-    """A program that can be told from the original: the constant 1 became 10."""
+    """Code that differs from the original: the constant 1 became 10."""
     return code.replace(co_consts=tuple(10 if const == 1 and type(const) is int else const for const in code.co_consts))
 
 
 class Compiler:
-    """A driver that compiles every frame with guards on its ints, and counts."""
+    """A driver that compiles every frame with guards on its ints, and records the calls."""
 
     def __init__(self, *skipped: str, code_wide: bool = False) -> None:
         self.met: list[str] = []
@@ -79,7 +79,7 @@ def outer(x):
 
 
 def test_a_miss_compiles_and_a_hit_does_not():
-    """The compiled program runs in the frame's place; as long as its guards hold nothing is asked again."""
+    """The compiled program runs instead of the frame; the driver is not called while its guards hold."""
     compiler = Compiler()
     callback = hook.FrameCallback(compiler, "test")
     x = torch.ones(1)
@@ -101,7 +101,7 @@ def test_entries_are_listed_last_used_first():
 
 
 def test_callees_of_a_skipped_frame_are_compiled():
-    """A skipped frame runs eagerly, what it calls is looked at; code-wide, it is not asked for again."""
+    """A skipped frame runs in eager mode, its callees are compiled; a code-wide skip is permanent."""
     for code_wide, times in ((False, 2), (True, 1)):
         hook.reset()
         compiler = Compiler("outer", code_wide=code_wide)
@@ -114,14 +114,14 @@ def test_callees_of_a_skipped_frame_are_compiled():
 
 
 def test_skip_nested_leaves_callees_alone():
-    """``nested=True``: nothing below the frame is looked at."""
+    """A skip with ``nested=True`` also applies to all callees."""
     callback = hook.FrameCallback(lambda frame: hook.SkipFrame("all", nested=True), "test")
     assert callback.call(outer, (torch.ones(1),), {}).item() == 2
     assert cache.state(plus_one.__code__).skip_reason == ""
 
 
 def test_what_runs_while_a_module_is_imported_is_left_alone(tmp_path, monkeypatch):
-    """A skipped frame imports a library: the functions that set the library up are not compiled."""
+    """Functions that run during the import of a library in a skipped frame are not compiled."""
     (tmp_path / "library_of_tensors.py").write_text(
         "import torch\ndef made(x):\n    return x + 1\nTABLE = [made(torch.ones(size)) for size in range(20)]\n"
     )
@@ -156,12 +156,12 @@ print([frame.function for frame in explained.record.frames])
 
 
 def test_the_first_use_of_torch_dynamo_in_a_skipped_frame():
-    """``torch._dynamo`` is imported when a program asks for it: none of its own frames are looked at then."""
+    """The import of ``torch._dynamo`` by a program compiles none of its frames."""
     assert python(FIRST_USE).splitlines()[-1] == "['f']"
 
 
 def test_run_only_uses_entries_and_compiles_nothing():
-    """After RunOnly cached entries are used, other calls run eagerly, nested calls included."""
+    """After RunOnly, cached entries are used, and other calls run in eager mode, including nested calls."""
     compiler = Compiler("outer")
     limited = [False]
 
@@ -185,7 +185,7 @@ def test_run_only_uses_entries_and_compiles_nothing():
 
 
 def test_backends_do_not_share_entries_but_equal_ones_do():
-    """Two wrappers with different backends each compile; with the same backend the second finds the entry."""
+    """Wrappers with different backends compile separately; those with equal backends share entries."""
     compilers = [Compiler(), Compiler(), Compiler()]
     for compiler, backend in zip(compilers, ("a", "b", "a"), strict=True):
         hook.FrameCallback(compiler, backend).call(plus_one, (torch.ones(1),), {})
@@ -201,7 +201,7 @@ def test_backends_do_not_share_entries_but_equal_ones_do():
 
 
 def test_a_frame_has_locals_cells_and_scopes():
-    """Free variables are there by content and by cell; an unassigned one only by cell."""
+    """Free variables have a content and a cell; an unassigned one has only a cell."""
     scale, later = 3, None
 
     def function(x, *args, y=2, **kw):
@@ -222,7 +222,7 @@ def test_a_frame_has_locals_cells_and_scopes():
 
 
 def test_generators_and_coroutines_are_skipped_with_a_reason():
-    """Frames that suspend run as they are; plain functions below them are compiled."""
+    """Generator and coroutine frames are not compiled; plain functions that they call are."""
 
     def generate(x):
         yield plus_one(x)
@@ -254,7 +254,7 @@ def test_generators_and_coroutines_are_skipped_with_a_reason():
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_the_hook_is_restored_after_any_exception(error):
-    """An exception of the user's code, or of the compiler, passes through and leaves no hook."""
+    """An exception of the user's code or of the compiler is raised, and no hook remains."""
 
     def fails(x):
         raise error("user")
@@ -272,7 +272,7 @@ def test_the_hook_is_restored_after_any_exception(error):
 
 @pytest.fixture
 def ctrl_c():
-    """Ctrl-C raises, also where the tests were started in the background of a shell, which has it ignored."""
+    """A fixture in which Ctrl-C raises an error, also in a background job of a shell, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -280,7 +280,7 @@ def ctrl_c():
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupt_at_any_moment_leaves_no_hook():
-    """Ctrl-C pending at every possible moment of a call: afterwards the hook is as before."""
+    """Ctrl-C at random moments of a call leaves no hook behind."""
     callback = hook.FrameCallback(Compiler(), "test")
     x = torch.ones(1)
     callback.call(plus_one, (x,), {})
@@ -289,7 +289,7 @@ def test_an_interrupt_at_any_moment_leaves_no_hook():
         timer = threading.Thread(target=_thread.interrupt_main)
         try:
             timer.start()
-            while timer.is_alive():  # on a busy machine the other thread may wait for its turn
+            while timer.is_alive():  # on a busy machine the other thread may be delayed
                 callback.call(plus_one, (x,), {})
             for _ in range(100):
                 callback.call(plus_one, (x,), {})
@@ -304,7 +304,7 @@ def test_an_interrupt_at_any_moment_leaves_no_hook():
 
 
 def test_the_hook_belongs_to_its_thread():
-    """Another thread does not see it; two threads compile at the same time without harm."""
+    """Another thread has no hook; two threads can compile at the same time."""
     compiler = Compiler()
     callback = hook.FrameCallback(compiler, "test")
     seen: list[object] = []
@@ -320,13 +320,13 @@ def test_the_hook_belongs_to_its_thread():
     assert seen == [None]
     calls = in_threads(lambda number: [callback.call(plus_one, (torch.ones(1),), {"k": k}).item() for k in range(1, 6)])
     results = [result for found in calls for result in found]
-    # Who waited while another thread compiled the same runs eagerly, that once: eager is 2, and our compiled code 11.
+    # A thread that waited while another compiled the same frame runs it eagerly once: 2; compiled code gives 11.
     assert len(results) == 20 and set(results) <= {11, 2}
     assert callback.call(plus_one, (torch.ones(1),), {"k": 1}).item() == 11
 
 
 def test_it_nests_inside_and_around_the_real_compiler():
-    """torch.compile below us and above us both work, and neither uses an entry of the other."""
+    """torch.compile works inside and around nbcompile, and neither uses entries of the other."""
     compiler = Compiler("around", "both")
     callback = hook.FrameCallback(compiler, "eager")
     graphs = Graphs()
@@ -357,7 +357,7 @@ def test_it_nests_inside_and_around_the_real_compiler():
 
 @pytest.mark.skipif(torch.__version__ < "2.13", reason="before torch 2.13 it reads our entries as if they were its own")
 def test_the_real_compiler_recompiles_beside_our_entries():
-    """On a function that we compiled, torch.compile compiles and recompiles as if we were not there."""
+    """torch.compile compiles and recompiles a function independently of nbcompile's entries."""
     callback = hook.FrameCallback(Compiler(), "eager")
     x = torch.ones(3)
     for k in (1, 2):
@@ -372,7 +372,7 @@ def test_the_real_compiler_recompiles_beside_our_entries():
 
 
 def test_disabled_functions_are_left_alone():
-    """``torch._dynamo.disable``, recursive and not, and torch.compiler.disable are honoured."""
+    """``torch._dynamo.disable``, recursive and not, and ``torch.compiler.disable`` have an effect."""
     recursive = torch._dynamo.disable(outer)
     compiler = Compiler("call_it")
     callback = hook.FrameCallback(compiler, "test")
@@ -396,7 +396,7 @@ def test_disabled_functions_are_left_alone():
 
 
 def test_strategies_set_by_others_are_honoured():
-    """Code that was marked to be skipped is not asked for."""
+    """Code that was marked to be skipped is not compiled."""
     copy = FunctionType(plus_one.__code__.replace(), globals(), "copy", (5,))
     hook.skip_code(copy.__code__)
     compiler = Compiler()
@@ -405,7 +405,7 @@ def test_strategies_set_by_others_are_honoured():
 
 
 def test_reset_code_forgets():
-    """After reset_code the function is compiled anew; after reset everything is."""
+    """The function is compiled again after ``reset_code``, and everything after ``reset``."""
     compiler = Compiler()
     callback = hook.FrameCallback(compiler, "test")
     x = torch.ones(1)
@@ -420,7 +420,7 @@ def test_reset_code_forgets():
 
 
 def test_paused_runs_without_a_hook():
-    """``paused`` takes the hook off inside a compiled call."""
+    """``paused`` removes the hook inside a compiled call."""
 
     def pauses(x):
         with hook.paused():
@@ -431,7 +431,7 @@ def test_paused_runs_without_a_hook():
 
 
 def test_frames_without_tensors_and_with_modes_are_skipped():
-    """Frames that have nothing to do with tensors, and frames below a dispatch mode, run eagerly."""
+    """Frames without tensors and frames below a dispatch mode run in eager mode."""
     area = eval("lambda a, b: a * b", {})
     compiler = Compiler()
     callback = hook.FrameCallback(compiler, "test")
@@ -445,7 +445,7 @@ def test_frames_without_tensors_and_with_modes_are_skipped():
 
 
 def test_code_that_meets_no_tensors_is_given_up(monkeypatch):
-    """Code whose frames never hold tensors is asked about a few times, until it is forgotten; compiled code always."""
+    """Code without tensors is checked a few times and then skipped until a reset; compiled code is always checked."""
     area = eval("lambda a, b: a * b", {})
     compiler, asked, looked = Compiler(), [], skipping.frame_skip_reason
     monkeypatch.setattr(skipping, "frame_skip_reason", lambda *frame: asked.append(None) or looked(*frame))
@@ -478,7 +478,7 @@ def test_files_of_torch_and_of_ours_are_skipped():
 
 
 def test_a_superseded_function_does_not_leak():
-    """Code, entries and accounting of a function die with it (notebook cells run again and again)."""
+    """The code and the entries of a function are freed with it, for example in notebook cells."""
 
     def make():
         namespace: dict[str, object] = {"torch": torch}
@@ -508,14 +508,14 @@ def _class_reading_cells(x):
 
 @pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 def test_the_body_of_a_class_that_reads_variables_of_a_function():
-    """Its locals are the attributes of the class, and no guard finds the variables there: it is left to Python."""
+    """The body of a class is left to Python, because guards cannot read its variables."""
     x = torch.ones(2)
     assert str(nbcompile.compile(_class_reading_cells, backend="eager")(x)) == str(_class_reading_cells(x))
 
 
 @pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 def test_the_body_of_a_class_runs_as_plain_python():
-    """A class that a compiled function makes, with a decorator that breaks the graph, is no internal error."""
+    """A class with a decorator that breaks the graph causes no internal error."""
 
     def f(x):
         y = x + 1
@@ -540,7 +540,7 @@ def test_the_body_of_a_class_runs_as_plain_python():
 
 
 def test_a_frame_that_creates_a_cache_is_noted():
-    """However often Python runs it: a compiled function leaves the calls of such a cache to Python."""
+    """A compiled function leaves the calls of such a cache to Python, however often it is created."""
     calls = []
 
     def called(g, x):
@@ -551,7 +551,7 @@ def test_a_frame_that_creates_a_cache_is_noted():
         return functools.lru_cache(lambda n: [n, number])
 
     def program(x):
-        for number in range(12):  # the loop breaks, and runs as it is written
+        for number in range(12):  # the loop breaks, and runs uncompiled
             print(end="")
             g = create(number)
             first, _ = called(g, x)

@@ -1,4 +1,4 @@
-"""A library's own modules and functions are compiled in a frame that has the names of the program."""
+"""Modules and functions of a library are compiled in a frame with the program's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.graphs import Graphs
 
 
 def test_its_text_can_be_read():
-    """``inspect`` finds the text, and the call does what the module does."""
+    """``inspect`` finds the source, and the call gives the module's result."""
     net = torch.nn.Linear(2, 2)
     caller = library_calls.caller_of(net, "net", "_call_impl")
     assert inspect.getsource(caller) == "def Linear(*args, **kwargs):\n    return net._call_impl(*args, **kwargs)\n"
@@ -23,14 +23,14 @@ def test_its_text_can_be_read():
 
 
 def test_names_that_cannot_be_variables():
-    """A name that Python would not take, or that hides the arguments, is replaced."""
+    """A name that is not an identifier, or that hides the arguments, is replaced."""
     for name in ("class", "nets[0]", "args", ""):
         text = inspect.getsource(library_calls.caller_of(lambda x: x, name))
         assert text == "def inner(*args, **kwargs):\n    return fn(*args, **kwargs)\n"
 
 
 def test_equal_code_that_is_gone():
-    """Code of the same text is compiled still when an equal code object is gone."""
+    """Code with equal text is still compiled after an equal code object is freed."""
     first, second = (library_calls.caller_of(torch.nn.Linear(2, 2), "net") for _ in range(2))
     assert first.__code__ == second.__code__
     del first
@@ -39,7 +39,7 @@ def test_equal_code_that_is_gone():
 
 
 def test_what_is_shown():
-    """The frame has the module's name and a text, guards have torch's name of the module."""
+    """The frame has the module's name and source, and guards have torch's name for the module."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
     record = nbcompile.explain(model)(torch.ones(1, 2)).record
     (frame,) = record.frames
@@ -49,7 +49,7 @@ def test_what_is_shown():
 
 
 def test_modules_of_one_name():
-    """Two modules that a name held share no cache entry: neither is why the other is compiled again."""
+    """Two modules with the same name share no cache entry, so neither causes a recompile of the other."""
     for width in (2, 3):
         net = torch.nn.Sequential(torch.nn.Linear(width, 2))
         explained = nbcompile.explain(net)(torch.ones(1, width))
@@ -58,7 +58,7 @@ def test_modules_of_one_name():
 
 
 def test_modules_of_one_structure():
-    """A new module of the same classes and sizes finds the entry of the first, as in torch."""
+    """A new module with the same classes and sizes reuses the entry of the first, as in torch."""
     graphs = Graphs()
 
     for _ in range(3):
@@ -68,7 +68,7 @@ def test_modules_of_one_structure():
 
 
 def test_modules_of_another_structure():
-    """More of them than the limit of recompilations are all compiled."""
+    """All such modules are compiled, also if their number exceeds the recompile limit."""
     graphs = Graphs()
 
     for width in range(1, nbcompile.config.recompile_limit + 3):
@@ -77,7 +77,7 @@ def test_modules_of_another_structure():
 
 
 def test_classes_of_old_structures_are_freed():
-    """A class that a cell makes again and again is kept by the last structures alone."""
+    """A class that a cell defines again and again is referenced only by the latest structures."""
 
     def called():
         class Scaled(torch.nn.Module):

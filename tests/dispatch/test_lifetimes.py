@@ -1,4 +1,4 @@
-"""Objects that are out of use while C may be looking at them."""
+"""Objects that are no longer used while C may still read them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from nbcompile.dispatch import lifetimes
 
 
 class Thing:
-    """What is put out of use."""
+    """An object that is no longer used."""
 
 
 def test_nothing_is_freed_while_a_call_is_inside():
-    """A call refers to INSIDE while it has the hook on; counting these references is all that is done."""
+    """A call refers to INSIDE while its hook is active, and the number of references is counted."""
     assert lifetimes.nobody_is_inside()
     thing = Thing()
     gone = weakref.ref(thing)
@@ -28,7 +28,7 @@ def test_nothing_is_freed_while_a_call_is_inside():
 
 
 def test_release_says_that_nothing_waits():
-    """The list that calls look at is empty then."""
+    """The list of pending objects is empty after the release."""
     lifetimes.keep(Thing())
     lifetimes.release()
     assert lifetimes.pending == []

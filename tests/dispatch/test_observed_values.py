@@ -1,4 +1,4 @@
-"""Values that differed between calls: sizes, strides and numbers that become symbols."""
+"""Values that differed between calls: sizes, strides and numbers that become symbolic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ X, K = LocalSource("x"), LocalSource("k")
 
 @pytest.fixture(autouse=True)
 def clean():
-    """No entries and no memory before and after."""
+    """A fixture without entries and recorded values before and after each test."""
     hook.reset()
     yield
     hook.reset()
 
 
 def trace(**values):
-    """What the driver does: ask what varies, trace, remember what was looked at."""
+    """The values that vary, after the recorded values of a trace were stored."""
     frame = frame_of(**values)
     observed = observed_values.observed(frame)
     guards = [
@@ -38,7 +38,7 @@ def trace(**values):
 
 
 def test_a_size_that_changed_is_dynamic_from_the_second_compile_on():
-    """CC-23: (3,3),(4,4) makes both dims dynamic; (3,3),(4,3),(4,5) one after the other."""
+    """(3,3),(4,4) makes both dimensions dynamic; (3,3),(4,3),(4,5) one after the other."""
     assert trace(x=torch.ones(3, 3)).dims == {}
     assert trace(x=torch.ones(4, 4)).dims == {"L['x']": frozenset({0, 1})}
     cache.reset()
@@ -47,20 +47,20 @@ def test_a_size_that_changed_is_dynamic_from_the_second_compile_on():
 
 
 def test_a_size_stays_dynamic():
-    """What differed once is dynamic in every later compile, also where it repeats an old value."""
+    """A size that differed once is dynamic in every later compilation, also with an old value."""
     for size in (3, 4):
         trace(x=torch.ones(size))
     assert trace(x=torch.ones(3)).dims == {"L['x']": frozenset({0})}
 
 
 def test_a_rank_that_changed_makes_all_dims_dynamic():
-    """As torch: of a tensor whose rank differs nothing is known."""
+    """A change of the rank makes all dimensions dynamic, as in torch."""
     trace(x=torch.ones(3))
     assert trace(x=torch.ones(3, 4)).dims == {"L['x']": frozenset({0, 1})}
 
 
 def test_strides_are_noted_only_where_no_size_differs():
-    """Transposed: the strides vary; with another size it is the size."""
+    """The strides of a strided view vary; for another size, only the size does."""
     trace(x=torch.ones(3, 3))
     seen = trace(x=torch.ones(3, 3).t() * 1)
     assert seen.dims == {}
@@ -69,7 +69,7 @@ def test_strides_are_noted_only_where_no_size_differs():
 
 
 def test_numbers_that_differ_are_dynamic():
-    """RC-3: the second distinct value of an int or a float; 1 and 1.0 differ; bool and str never vary."""
+    """The second distinct int or float is dynamic; 1 and 1.0 differ; bools and strings never vary."""
     assert trace(k=1).scalars == frozenset()
     assert trace(k=2).scalars == {"L['k']"}
     cache.reset()
@@ -83,14 +83,14 @@ def test_numbers_that_differ_are_dynamic():
 
 
 def test_only_what_a_trace_looked_at_is_remembered():
-    """A value that a call had but its trace did not read does not become dynamic."""
+    """A value that the trace did not read does not become dynamic."""
     trace(x=torch.ones(3))
     observed_values.note(frame_of(x=torch.ones(4)), ())
     assert observed_values.observed(frame_of(x=torch.ones(3))).dims == {}
 
 
 def test_sources_that_lead_nowhere_are_ignored():
-    """An address of an earlier call need not exist in this one."""
+    """A source of an earlier call may be missing in this call."""
     holder = torch.nn.Linear(2, 2)
     source = AttrSource(K, "weight")
     observed_values.note(frame_of(k=holder), [tensor_guard(source, holder.weight)])
@@ -99,14 +99,14 @@ def test_sources_that_lead_nowhere_are_ignored():
 
 
 def test_automatic_dynamic_can_be_switched_off():
-    """``automatic_dynamic_shapes=False``: nothing is dynamic by itself."""
+    """Sizes do not become dynamic with ``automatic_dynamic_shapes=False``."""
     trace(x=torch.ones(3))
     with config.patch(automatic_dynamic_shapes=False):
         assert observed_values.observed(frame_of(x=torch.ones(4))) == observed_values.ObservedValues()
 
 
 def test_a_function_defined_again_keeps_what_was_learnt():
-    """By place and name, as torch: a cell that runs twice remembers; another function does not."""
+    """The recorded values belong to the file, line and name of a function, as in torch."""
     text = "def f(x): return x"
     made = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What was seen to vary, for the next process."""
+"""The recorded variation of values, for the next process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def job(tmp_path, monkeypatch):
 
 
 def test_a_profile_comes_back(job):
-    """By function and address; another function has none."""
+    """The profile is found by function and source; another function has none."""
     seen = [(SizeSource(LocalSource("x"), 0, "size"), [3, 4]), (AttrSource(LocalSource("self"), "k"), [1])]
     profile.keep(f.__code__, seen)
     assert profile.recall(f.__code__) == dict(seen)
@@ -30,7 +30,7 @@ def test_a_profile_comes_back(job):
 
 
 def test_without_a_job_nothing_is_kept(monkeypatch, job):
-    """Nor where the setting is off."""
+    """A profile is not stored without a job id, or if the setting is off."""
     with config.patch(automatic_dynamic_local_pgo=False):
         assert profile.file() is None
     monkeypatch.delenv("TORCH_COMPILE_JOB_ID")
@@ -39,14 +39,14 @@ def test_without_a_job_nothing_is_kept(monkeypatch, job):
 
 
 def test_addresses_of_this_process_are_left_out(job):
-    """An object that only this process has means nothing to the next one."""
+    """Sources of objects that only this process has are not stored."""
     profile.keep(f.__code__, [(ConstantSource("held", object()), [1]), (LocalSource("x"), [2])])
     assert profile.recall(f.__code__) == {LocalSource("x"): [2]}
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"f": 3}'])
 def test_a_damaged_file_is_no_profile(job, text):
-    """It may have been written by another version, or be cut off: what varies is learnt anew."""
+    """A file of another version, or an incomplete one, is ignored."""
     path = profile.file()
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -54,7 +54,7 @@ def test_a_damaged_file_is_no_profile(job, text):
 
 
 def test_profiles_of_functions_are_merged(job):
-    """Each process adds its own."""
+    """Each process adds its own functions to the profile."""
     profile.keep(f.__code__, [(LocalSource("x"), [1])])
     other = (lambda y: y).__code__
     profile.keep(other, [(LocalSource("y"), [2])])

@@ -1,4 +1,4 @@
-"""Code that is never compiled, as it is not the user's."""
+"""Code that is never compiled, because it is not the user's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def frame(function, scope=None, **values):
 
 
 def test_a_users_function_may_be_compiled():
-    """By its code: no file of a library, no generator."""
+    """A function of the user that is not a generator may be compiled."""
     assert skipping.code_skip_reason(plain.__code__) is None
 
 
@@ -52,18 +52,18 @@ def test_a_users_function_may_be_compiled():
     (Point._make.__func__.__code__, "the frame constructs a namedtuple"),
 ])  # fmt: skip
 def test_what_is_not_the_users_is_skipped(code, reason):
-    """With the reason, which ``TORCH_LOGS`` and the record show."""
+    """Code that is not the user's has a reason, which ``TORCH_LOGS`` and the record show."""
     assert skipping.code_skip_reason(code) == reason
 
 
 def test_parts_of_torch_that_are_plain_tensor_code_are_compiled():
-    """Optimizers are; their schedulers, which count steps, are not."""
+    """Optimizers are compiled; their schedulers, which count steps, are not."""
     assert skipping.code_skip_reason(torch.optim.SGD.step.__wrapped__.__code__) is None
     assert skipping.code_skip_reason(torch.optim.lr_scheduler.LRScheduler.step.__code__) is not None
 
 
 def test_a_call_without_tensors_is_left_to_python():
-    """Unless it names a module of torch, whose functions it may call, or was asked for by the user."""
+    """The call is compiled if it names a module of torch, or if the user requested it."""
     assert skipping.frame_skip_reason(frame(plain, a=1, b=2)) == skipping.NO_TENSORS
     assert skipping.frame_skip_reason(frame(plain, a=torch.ones(1), b=2)) is None
 
@@ -80,7 +80,7 @@ def test_a_call_without_tensors_is_left_to_python():
 
 
 def test_tensors_are_found_in_containers():
-    """In lists, tuples and dicts, also in those that contain themselves."""
+    """Tensors are found in lists, tuples and dicts, also in recursive ones."""
     loop = [1]
     loop.append(loop)
     assert not skipping.touches_tensors(frame(plain, a=loop, b={}))
@@ -90,7 +90,7 @@ def test_tensors_are_found_in_containers():
 
 
 def test_nothing_is_compiled_while_the_compiler_is_off():
-    """By the setting, or below a dispatch mode, which sees operators one by one."""
+    """Frames are skipped with ``config.disable``, and below a dispatch mode."""
     called = frame(plain, a=torch.ones(1), b=2)
     with config.patch(disable=True):
         assert "disabled" in skipping.frame_skip_reason(called)
@@ -105,7 +105,7 @@ def test_nothing_is_compiled_while_the_compiler_is_off():
 
 
 def test_a_module_of_torchs_with_hooks_is_an_entry():
-    """A hook may break the graph of its caller: the forward below it is then met on its own."""
+    """A hook may break the graph of its caller; then the ``forward`` is a separate frame."""
     layer = torch.nn.Linear(2, 2)
     forward = Frame(torch.nn.Linear.forward.__code__, {"self": layer}, {}, {})
     assert not skipping.module_forward_with_hooks(forward)
@@ -114,13 +114,13 @@ def test_a_module_of_torchs_with_hooks_is_an_entry():
 
 
 def test_the_rest_of_a_frame_finds_tensors_in_closures():
-    """One graph after the break, as in torch, not one for each call of a function that was made before it."""
+    """There is one graph after the break, as in torch, not one for each call of an inner function."""
 
     def program(x):
         def scaled(number):
             return x * number if number else outer(1)
 
-        def outer(number):  # each of the two is in the closure of the other
+        def outer(number):  # each of the two functions is in the closure of the other
             return scaled(number)
 
         print(end="")
@@ -170,9 +170,9 @@ def _of_a_class(x):
 )
 @pytest.mark.usefixtures("nothing_compiled")
 def test_the_rest_of_a_frame_finds_functions_that_hold_tensors(make, count):
-    """In a partial, a container or a class: after the break there is one graph of both calls.
+    """Tensors in a partial, a container or a class give one graph of both calls after the break.
 
-    Python makes those of a cache that was created before the break: a graph for each, and one for their sum.
+    Python runs the calls of a cached function from before the break: a graph for each call, and one for the sum.
     """
 
     def program(x):

@@ -1,4 +1,4 @@
-"""What a user sees of the stack when something raises in or below a compiled function."""
+"""Tracebacks of errors in or below a compiled function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_traceback_has_the_users_frames_and_none_of_ours(name):
-    """The line of the function is there; of the compiler there is nothing, and with config.verbose there is."""
+    """The traceback has the user's lines, and lines of the compiler only with ``config.verbose``."""
     function, arguments, kind = CALLS[name]
     nbcompile.reset()
     with (
@@ -63,7 +63,7 @@ def test_a_traceback_has_the_users_frames_and_none_of_ours(name):
 
 
 def test_an_interrupted_compilation_shows_where_the_user_was():
-    """Not the 30 frames of the compiler below it."""
+    """The traceback does not have the compiler's frames."""
 
     def interrupting(graph, inputs):
         raise KeyboardInterrupt
@@ -75,7 +75,7 @@ def test_an_interrupted_compilation_shows_where_the_user_was():
 
 
 def test_code_without_a_hash_is_no_obstacle():
-    """Constants of a residual program may be dicts."""
+    """Constants of a residual program may be dicts, which have no hash."""
 
     def keywords(a, *, d):
         return a + d
@@ -86,7 +86,7 @@ def test_code_without_a_hash_is_no_obstacle():
 
 
 def test_torch_logs_nothing_of_what_fails_in_tracing(caplog):
-    """What fails is in the exception; what fails outside of tracing is logged as ever."""
+    """An error while tracing is in the exception; an error elsewhere is logged as usual."""
     nbcompile.reset()
     with pytest.raises(nbcompile.exc.TorchRuntimeError):
         nbcompile.compile(wrong_shapes, backend="eager")(torch.ones(2, 3))

@@ -1,4 +1,4 @@
-"""Calls that are not compiled: how they run instead, and what the user is told."""
+"""Calls that are not compiled: the fallback, and the message for the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.graphs import Graphs
 
 
 def test_below_a_transform_a_function_runs_as_it_is():
-    """For this call only: code_wide is False."""
+    """The fallback is only for this call: ``code_wide`` is False."""
     calls = Graphs()
 
     compiled = nbcompile.compile(lambda x: x.sin(), backend=calls)
@@ -38,7 +38,7 @@ def test_bisection_leaves_a_frame_as_python():
 
 
 def test_a_recompilation_may_be_an_error():
-    """``config.error_on_recompile``: it says which guard failed."""
+    """The error of ``config.error_on_recompile`` has the guard that failed."""
     compiled = nbcompile.compile(lambda x, n: x + n, dynamic=False)
     compiled(torch.ones(2), 1)
     with config.patch(error_on_recompile=True), pytest.raises(errors.RecompileError, match="n"):
@@ -47,7 +47,7 @@ def test_a_recompilation_may_be_an_error():
 
 @pytest.mark.compiles
 def test_at_the_limit_entries_are_used_and_nothing_is_compiled():
-    """One warning names the limit; results stay eager's."""
+    """A single warning names the limit, and the results are eager mode's."""
     compiled = nbcompile.compile(lambda x, n: x + len("a" * n), dynamic=False, recompile_limit=2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -58,7 +58,7 @@ def test_at_the_limit_entries_are_used_and_nothing_is_compiled():
 
 
 def test_entries_that_wait_for_the_collector_do_not_count():
-    """A function that is defined anew each time leaves entries that refer to it: they are collected first."""
+    """Entries of a function that is defined anew each time are collected before the limit is checked."""
 
     def use(inner, x):
         return inner(x)
@@ -81,7 +81,7 @@ def test_entries_that_wait_for_the_collector_do_not_count():
 
 
 def test_a_mistake_of_ours_is_a_warning(monkeypatch):
-    """The function runs uncompiled; with fullgraph=True it is an error."""
+    """An internal error is a warning, and the function runs uncompiled; with ``fullgraph=True`` it is raised."""
 
     def broken(*_):
         raise KeyError("a bug")

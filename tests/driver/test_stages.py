@@ -1,4 +1,4 @@
-"""The stages of the driver, each called on its own: a value from each."""
+"""The stages of the driver, each called alone, and the value that it returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def frame_of(function, **values):
 
 
 class Log(FrameObserver):
-    """An observer that lists what it is told."""
+    """An observer that lists its events."""
 
     def __init__(self, frame):
         super().__init__(frame, "0/0")
@@ -54,7 +54,7 @@ class Log(FrameObserver):
 
 
 def test_each_stage_returns_a_value():
-    """A trace, a callable, a check and a residual program, which together are the compiled frame."""
+    """The stages return a trace, a callable, a check and a residual program, the parts of the compiled frame."""
     frame, options = frame_of(f), Options(backend="eager")
     observer = Log(frame)
     trace = stages.capture(frame, options, Dynamism(False), observer)
@@ -70,7 +70,7 @@ def test_each_stage_returns_a_value():
 
 
 def test_a_frame_without_a_graph_has_no_graph_function():
-    """The backend is not asked."""
+    """The backend is not called."""
 
     def no_backend(module, inputs):
         raise AssertionError
@@ -82,7 +82,7 @@ def test_a_frame_without_a_graph_has_no_graph_function():
 
 
 def test_a_backend_that_wants_floats_as_constants_gets_another_trace(monkeypatch):
-    """Once: the frame is traced again without symbolic floats, and torch's list of them is emptied."""
+    """The frame is traced once more without symbolic floats, and torch's list of them is emptied."""
     asked = []
 
     def backend(module, inputs):
@@ -103,7 +103,7 @@ def test_a_backend_that_wants_floats_as_constants_gets_another_trace(monkeypatch
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_hooks_on_saved_tensors_see_no_fake_tensors():
-    """A hook of the program is called as often in the first call, which compiles, as in the next one."""
+    """A program's hook is called as often in the first call, which compiles, as in the next one."""
 
     def program(x, w):
         return (x @ w).sin() * x

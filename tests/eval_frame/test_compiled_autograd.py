@@ -1,4 +1,4 @@
-"""Compiled autograd: backward passes as one compiled function, with torch's recorder; results as eager's."""
+"""Compiled autograd: backward passes as one compiled function, with torch's recorder and eager mode's results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ PROGRAMS = [
 
 
 def counting(graphs):
-    """A backend that counts the graphs it is given."""
+    """A backend that counts its graphs."""
 
     def backend(module, _examples):
         graphs.append(sum(node.op.startswith("call") for node in module.graph.nodes))
@@ -98,7 +98,7 @@ def recorded(program, compile_again, run):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_torchs_recorder_with_our_compiler(program):
-    """``_enable(nbcompile.compile)``: one graph a backward pass, eager's gradients, as many graphs as torch."""
+    """``_enable(nbcompile.compile)``: one graph for each backward pass, with eager mode's gradients."""
     torch.manual_seed(0)
     expected = program(lambda model: model)
     counts = []
@@ -120,7 +120,7 @@ def test_torchs_recorder_with_our_compiler(program):
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("program", [layers, hooks, own_derivative], ids=lambda program: program.__name__)
 def test_the_backward_of_a_compiled_graph_is_a_part_of_it(program, backend):
-    """AOTAutograd's backward graph is copied into the recorded one, which has no break."""
+    """AOTAutograd's backward graph is copied into the recorded one, which does not break."""
     torch.manual_seed(0)
     expected = program(lambda model: model)
     compile_again = lambda module: nbcompile.compile(module, backend=backend, fullgraph=True)  # noqa: E731
@@ -130,8 +130,8 @@ def test_the_backward_of_a_compiled_graph_is_a_part_of_it(program, backend):
 
 @pytest.mark.parametrize("settings", [nbcompile.config, torch._dynamo.config], ids=["ours", "torch's"])
 def test_the_setting_compiles_the_backward_inside_of_a_compiled_call(settings):
-    """Either module's setting does; the hook of a parameter is traced."""
-    nbcompile.reset()  # the engine keeps what was compiled for such nodes
+    """The setting of either module has the effect; the hook of a parameter is traced."""
+    nbcompile.reset()  # the engine stores compiled functions for such nodes
     weight = torch.randn(4, 4, requires_grad=True)
     weight.register_hook(lambda gradient: gradient * 3)
     graphs = []
@@ -157,7 +157,7 @@ def torch_records():
 
 
 def test_without_torchs_recorder_the_setting_says_so():
-    """The package is not imported for it: one warning when something is compiled, and eager's backward."""
+    """The package is not imported: there is one warning at the compilation, and backward runs in eager mode."""
     script = textwrap.dedent("""
         import warnings, sys, torch, nbcompile
         nbcompile.config.compiled_autograd = True

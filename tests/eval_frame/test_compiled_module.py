@@ -32,7 +32,7 @@ def both():
 
 
 def test_parameters_and_attributes_are_the_modules(both):
-    """Reading, setting and deleting go to the module; the keys of ``state_dict`` have torch's prefix."""
+    """Reads, stores and deletions apply to the module; the keys of ``state_dict`` have torch's prefix."""
     net, compiled = both
     assert compiled.weight is net.weight
     assert list(compiled.state_dict()) == ["_orig_mod.weight", "_orig_mod.shift"]
@@ -45,7 +45,7 @@ def test_parameters_and_attributes_are_the_modules(both):
 
 
 def test_the_mode_is_the_modules(both):
-    """``train`` and ``eval`` of the wrapper switch the module, and return the wrapper."""
+    """``train`` and ``eval`` of the wrapper change the module's mode, and return the wrapper."""
     net, compiled = both
     assert compiled.eval() is compiled
     assert not net.training and not compiled.training
@@ -54,7 +54,7 @@ def test_the_mode_is_the_modules(both):
 
 
 def test_another_original_module_is_called_from_then_on(both):
-    """Setting ``_orig_mod`` changes what attributes are read from."""
+    """A new ``_orig_mod`` is the module whose attributes are read."""
     _, compiled = both
     other = Net()
     compiled._orig_mod = other
@@ -62,7 +62,7 @@ def test_another_original_module_is_called_from_then_on(both):
 
 
 def test_copies_compile_their_own_module(both):
-    """A deep copy and a pickle have parameters of their own, and compute what the original does."""
+    """A deep copy and a pickle have their own parameters, and give the original's results."""
     net, compiled = both
     for copied in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
         assert type(copied) is CompiledModule
@@ -71,7 +71,7 @@ def test_copies_compile_their_own_module(both):
 
 
 def test_hooks_of_the_wrapper_run_around_those_of_the_module(both):
-    """A hook that is registered on the wrapper sees the result after the module's own hooks."""
+    """A hook on the wrapper runs after the module's own hooks."""
     net, compiled = both
     order = []
     net.register_forward_hook(lambda *_: order.append("module"))
@@ -81,7 +81,7 @@ def test_hooks_of_the_wrapper_run_around_those_of_the_module(both):
 
 
 def test_length_and_truth_are_the_modules(both):
-    """A container has the module's length; a module without one is true, and has no length."""
+    """A container has the module's length; a module without one is true, and ``len`` raises an error."""
     _, compiled = both
     assert compiled
     with pytest.raises(TypeError):
@@ -100,7 +100,7 @@ def test_the_context_compiles_another_function_with_the_same_options():
 
 
 def test_a_forward_that_is_set_replaces_the_compiled_call(both):
-    """Libraries put a function around ``forward``: it is called as it is."""
+    """A function that replaces ``forward`` is called instead of compiled code."""
     _, compiled = both
     compiled.forward = lambda x: x - 1
     assert torch.equal(compiled(torch.ones(3)), torch.zeros(3))

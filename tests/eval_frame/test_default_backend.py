@@ -1,4 +1,4 @@
-"""The backend of a ``compile`` that names none."""
+"""The backend of a ``compile`` without a backend."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from nbcompile.eval_frame import default_backend
 
 @pytest.fixture(autouse=True)
 def restored():
-    """Every test leaves the default as it was."""
+    """A fixture that restores the default."""
     yield
     nbcompile.set_default_backend(None)
 
 
 def test_the_default_can_be_set_and_set_back():
-    """None means inductor again; a name that does not exist changes nothing."""
+    """None restores inductor; a name that does not exist changes nothing."""
     assert nbcompile.get_default_backend() == "inductor"
     nbcompile.set_default_backend("eager")
     with pytest.raises(nbcompile.exc.InvalidBackend):
@@ -25,7 +25,7 @@ def test_the_default_can_be_set_and_set_back():
 
 
 def test_a_wrapper_keeps_the_default_of_its_time():
-    """The default is read when ``compile`` is called, not when the function is."""
+    """The default is read at the call of ``compile``, not at the call of the function."""
     nbcompile.set_default_backend("aot_eager")
     compiled = nbcompile.compile(lambda x: x)
     nbcompile.set_default_backend(None)

@@ -8,7 +8,7 @@ from tests.support.graphs import Graphs
 
 
 def graphs_of(function, x):
-    """The result of a call of a compiled function, and the graphs that it leads to."""
+    """The result of a call of a compiled function, and its graphs."""
     found = Graphs()
 
     return nbcompile.compile(function, backend=found)(x), found
@@ -16,7 +16,7 @@ def graphs_of(function, x):
 
 @pytest.mark.parametrize(("recursive", "expected"), [(True, 0), (False, 1)])
 def test_what_a_disabled_function_calls(recursive, expected):
-    """``recursive=False`` disables the function alone: what it calls is compiled."""
+    """``recursive=False`` disables only the function: its callees are compiled."""
 
     def inner(x):
         return x.sin()
@@ -32,14 +32,14 @@ def test_what_a_disabled_function_calls(recursive, expected):
 
 
 def test_a_disabled_function_of_a_compiled_one_is_the_original():
-    """What ``compile`` returned is unwrapped first, or it would compile after all."""
+    """A compiled function is unwrapped before it is disabled, so it is not compiled."""
     compiled = nbcompile.compile(lambda x: x + 1, backend="eager")
     explained = nbcompile.explain(nbcompile.disable(compiled))(torch.ones(2))
     assert explained.graph_count == 0
 
 
 def test_disable_is_a_decorator_and_no_context_manager():
-    """With arguments it returns a decorator; ``with`` is refused by name; a value that cannot be called, too."""
+    """``disable`` with arguments returns a decorator; ``with`` and a value that is not callable raise errors."""
 
     @nbcompile.disable(reason="it logs")
     def log(x):
@@ -54,7 +54,7 @@ def test_disable_is_a_decorator_and_no_context_manager():
 
 
 def test_the_reason_is_in_the_break():
-    """A graph break at a disabled function says why it is disabled."""
+    """A graph break at a disabled function has the reason for disabling it."""
     slow = nbcompile.disable(lambda x: x + 1, reason="it opens a file")
     (found,) = nbcompile.explain(lambda x: slow(x) * 2, backend="eager")(torch.ones(2)).record.frames[0].breaks
     assert "it opens a file" in found.explanation + found.title + str(found)

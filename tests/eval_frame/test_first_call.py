@@ -11,12 +11,12 @@ from nbcompile import config, hooks
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Replace some of the hooks for one test."""
+    """A function that replaces some of the hooks for one test."""
     return lambda **more: monkeypatch.setattr(hooks, "active", lambda: replace(hooks.REFERENCE, **more))
 
 
 def test_a_loaded_frame_is_not_compiled(installed):
-    """What ``load_frame`` returns is the code of the call; the driver and ``before_compile`` are not called."""
+    """The call runs the result of ``load_frame``; the driver and ``before_compile`` are not called."""
     called = []
 
     def loaded(frame, options, key):
@@ -31,7 +31,7 @@ def test_a_loaded_frame_is_not_compiled(installed):
 
 
 def test_the_reference_path_compiles(installed, monkeypatch):
-    """With no hook there is nothing to load: the frame is compiled."""
+    """The frame is compiled, because there is no hook that could load code."""
     monkeypatch.setattr(config, "reference", True)
     explained = nbcompile.explain(lambda x: x + 1, backend="eager")(torch.ones(2))
     assert explained.graph_count == 1

@@ -1,4 +1,4 @@
-"""The function that stands for a compiled one."""
+"""The function that ``compile`` returns."""
 
 import inspect
 import traceback
@@ -20,7 +20,7 @@ def double(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_wrapper_looks_like_what_it_wraps():
-    """Name, docstring and signature are the function's; the function and the options can be found on it."""
+    """The name, docstring and signature are the function's, and the wrapper has the function and the options."""
     compiled = nbcompile.compile(double, backend="eager", fullgraph=True)
     assert (compiled.__name__, compiled.__doc__) == ("double", "Twice x.")
     assert inspect.signature(compiled) == inspect.signature(double)
@@ -29,7 +29,7 @@ def test_a_wrapper_looks_like_what_it_wraps():
 
 
 def test_a_bound_method_stays_bound():
-    """``compile(model.method)`` wraps the method and not the function below it; it is called with its object."""
+    """``compile(model.method)`` wraps the bound method, which is called with its object."""
 
     class Scale:
         factor = 3
@@ -43,7 +43,7 @@ def test_a_bound_method_stays_bound():
 
 
 def test_the_code_of_a_modules_call_is_that_of_forward():
-    """``compile(module.__call__)`` is about ``forward``; a callable without code has none."""
+    """``compile(module.__call__)`` compiles ``forward``; a callable without code has none."""
     module = torch.nn.Linear(2, 2)
     assert wrapper.code_of(module._call_impl) is torch.nn.Linear.forward.__code__
     assert wrapper.code_of(double) is double.__code__
@@ -51,7 +51,7 @@ def test_the_code_of_a_modules_call_is_that_of_forward():
 
 
 def test_the_frame_of_a_users_function_is_met_as_it_is():
-    """A library's own function is called from a function of nbcompile's; a user's needs no such caller."""
+    """A library's function is called from a function of nbcompile; a user's function is not."""
     assert wrapper.find_first_function(double, double.__code__) is double
     entry = wrapper.find_first_function(torch.nn.functional.relu, wrapper.code_of(torch.nn.functional.relu))
     assert entry is not torch.nn.functional.relu
@@ -59,7 +59,7 @@ def test_the_frame_of_a_users_function_is_met_as_it_is():
 
 
 def test_the_path_of_calls_is_replaced_once_there_is_a_faster_one(monkeypatch):
-    """The installer is given a function that replaces the slow path; later calls take what was installed."""
+    """The installer receives a function that replaces the slow path for later calls."""
     installed = []
     fast = hooks.Hooks(call_installer=lambda *rest: installed.append(rest[-1]))
     monkeypatch.setattr(hooks, "installed", lambda: fast)
@@ -70,7 +70,7 @@ def test_the_path_of_calls_is_replaced_once_there_is_a_faster_one(monkeypatch):
 
 
 def test_run_compiles_nothing_new():
-    """``run`` uses an entry that exists, and runs any other call eagerly: no second graph."""
+    """``run`` uses an existing entry, and runs any other call in eager mode, without a second graph."""
     graphs = Graphs()
 
     compiled = nbcompile.compile(double, backend=graphs, dynamic=False)
@@ -84,7 +84,7 @@ def test_run_compiles_nothing_new():
 
 
 def test_tracebacks_show_the_users_frames():
-    """No frame of nbcompile's is between the caller's line and the line that raised."""
+    """The traceback has no frame of nbcompile between the caller's line and the line that raised the error."""
 
     def fails(x):
         raise LookupError("there is none")

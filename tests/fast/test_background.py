@@ -1,4 +1,4 @@
-"""Nobody waits for a graph's code: it runs as it was captured until the code is there."""
+"""Compilation in the background: a graph runs as captured until its code exists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_the_background():
 
 @pytest.fixture
 def held(monkeypatch):
-    """Compiling waits for this event."""
+    """An event for which the compilation waits."""
     event, compile_one = threading.Event(), backends.inductor
 
     def slowly(graph, inputs, **keywords):
@@ -38,7 +38,7 @@ def held(monkeypatch):
 
 @pytest.mark.compiles
 def test_calls_go_on_meanwhile(held):
-    """With side effects once each, and gradients; then the code takes over and says the same."""
+    """Each side effect happens once, and gradients are right; later, the compiled code gives the same results."""
     seen = []
 
     def f(x):
@@ -63,7 +63,7 @@ def test_calls_go_on_meanwhile(held):
 
 
 def test_inputs_may_change_meanwhile(held):
-    """What is compiled is the graph of the first call, whatever becomes of the tensors that it was given."""
+    """The graph of the first call is compiled, whatever happens to its tensors."""
 
     def f(x, y):
         return (x * y).sum()
@@ -77,7 +77,7 @@ def test_inputs_may_change_meanwhile(held):
 
 
 def test_a_compiler_that_fails_is_told_once(monkeypatch):
-    """The graph goes on as it was captured."""
+    """The graph still runs as captured."""
 
     def broken(graph, inputs, **keywords):
         raise ValueError("no luck")
@@ -94,7 +94,7 @@ def test_a_compiler_that_fails_is_told_once(monkeypatch):
 
 
 def test_symbolic_sizes_are_compiled_at_once(held):
-    """What compiling finds out of sizes belongs into the guards."""
+    """Such a graph is not compiled in the background, because the compilation adds guards on sizes."""
     held.set()
     before = len(background.jobs())
     nbcompile.compile(lambda x: x + 1, dynamic=True)(torch.ones(3))

@@ -1,4 +1,4 @@
-"""From the third call on the frame hook is passed by, and nobody can tell but by the clock.
+"""Calls that bypass the frame hook from the third call on: only the time differs.
 
 In torch: nothing; every call goes through the hook.
 """
@@ -32,7 +32,7 @@ def fresh():
 
 @pytest.fixture
 def long_ways(monkeypatch):
-    """Each call that goes through the hook."""
+    """The calls that go through the hook."""
     seen = []
     real = nbcompile.dispatch.hook.FrameCallback.call
 
@@ -45,7 +45,7 @@ def long_ways(monkeypatch):
 
 
 def both(function, compiled, *arguments, **keywords):
-    """Called through the compiler, and compared with eager."""
+    """The result of a compiled call, after a comparison with eager mode."""
     result = compiled(*arguments, **keywords)
     assert same(result, function(*arguments, **keywords))
     return result
@@ -58,7 +58,7 @@ def same(first, second):
 
 
 def test_the_second_call_finds_it_and_the_third_takes_it(long_ways):
-    """Two calls go through the hook, all others do not."""
+    """Two calls go through the hook, and later ones do not."""
 
     def f(x, y):
         return (x + y) * 2
@@ -70,7 +70,7 @@ def test_the_second_call_finds_it_and_the_third_takes_it(long_ways):
 
 
 def test_a_record_of_results_is_made_on_the_short_way(long_ways):
-    """The records that torch's operators return are made without the hook, as their classes run no Python."""
+    """Named tuples of torch's operators are created without the hook, because their classes run no Python."""
 
     def f(x):
         return torch.sort(x), x.topk(2), x.max(0)
@@ -83,7 +83,7 @@ def test_a_record_of_results_is_made_on_the_short_way(long_ways):
 
 
 def test_a_class_of_the_user_is_called_with_the_hook(long_ways):
-    """A tuple's class that Python defines may run code that is compiled."""
+    """A tuple class in Python may run code that is compiled."""
     made = []
 
     class Pair(tuple):
@@ -103,7 +103,7 @@ def test_a_class_of_the_user_is_called_with_the_hook(long_ways):
 
 
 def test_what_the_process_tells_is_asked_on_the_short_way(long_ways):
-    """A guard on the answer of a function is an instruction: short calls ask, and refuse another answer."""
+    """A guard on the result of a function is an instruction, which fast calls evaluate."""
 
     def f(x):
         return x + sys.getrecursionlimit()
@@ -123,7 +123,7 @@ def test_what_the_process_tells_is_asked_on_the_short_way(long_ways):
 
 @pytest.mark.compiles
 def test_another_size_is_compiled_and_both_are_short_in_the_end(long_ways):
-    """What the checks refuse is compiled as ever; later calls of every kind are short."""
+    """A call that the checks refuse is compiled; later calls of every kind are fast."""
 
     def f(x):
         return x.relu() + x.shape[0]
@@ -139,7 +139,7 @@ def test_another_size_is_compiled_and_both_are_short_in_the_end(long_ways):
 
 
 def test_every_way_to_call_a_function(long_ways):
-    """Keywords, defaults, closures, methods, further arguments: the result is eager's."""
+    """Keywords, defaults, closures, methods and further arguments give eager mode's results."""
     scale = torch.ones(3) * 3
 
     def f(x, y=2, *rest, k=None):
@@ -165,7 +165,7 @@ def test_every_way_to_call_a_function(long_ways):
 
 
 def test_what_changes_is_seen():
-    """Globals, closures, attributes, grad mode, default dtype, threads, modes, marks: as if every guard were asked."""
+    """Changes of globals, closures, attributes, grad mode and default dtype have an effect on the next call."""
     state = {"k": 2}
     other = 1.5
 
@@ -193,7 +193,7 @@ def test_what_changes_is_seen():
 
 
 def test_stances_and_whoever_watches_are_heard(long_ways):
-    """A stance of ours or of torch's, and an explanation, need the long way."""
+    """A stance of nbcompile or torch, and an explanation, use the slow path."""
 
     def f(x):
         return x + 1
@@ -218,7 +218,7 @@ def test_stances_and_whoever_watches_are_heard(long_ways):
 
 
 def test_attempts_become_rare(monkeypatch):
-    """Past the recompile limit, where no entry accepts the calls, the guards of all entries are asked for at few calls."""
+    """Beyond the recompile limit, the guards of all entries are checked only in few calls."""
     attempts, holder = [], types.SimpleNamespace(number=0)
     original = call_path.FastCallInstaller._try_to_install
     monkeypatch.setattr(
@@ -239,7 +239,7 @@ def test_attempts_become_rare(monkeypatch):
 
 
 def test_past_the_limit_no_hook_looks(long_ways):
-    """A call that all entries refuse runs without the hook, once each has a fast call; reset() compiles it again."""
+    """A call that all entries refuse runs without the hook; reset() compiles the function again."""
     graphs = Graphs()
 
     def f(x, number):
@@ -267,7 +267,7 @@ def test_past_the_limit_no_hook_looks(long_ways):
 
 
 def compiled_past_the_limit(function, x):
-    """The function with an entry for 2.5 and one for 3.5, each with a fast call; and a list of the graphs' runs."""
+    """The function with fast calls for 2.5 and 3.5, and a list of the graphs' runs."""
     ran = []
 
     def backend(graph, _inputs):
@@ -287,7 +287,7 @@ def compiled_past_the_limit(function, x):
 
 
 def test_past_the_limit_entries_are_used_after_a_profile():
-    """A profiler that has run keeps its callbacks, so fast calls stay off: the hook finds the entries that exist."""
+    """A profiler's callbacks remain, which disables fast calls: the hook uses the existing entries."""
 
     def f(x, number, more=0):
         return x * number + more
@@ -295,7 +295,7 @@ def test_past_the_limit_entries_are_used_after_a_profile():
     x = torch.ones(3)
     compiled, ran = compiled_past_the_limit(f, x)
     assert not ran
-    f.__defaults__ = (int("0"),)  # an equal tuple, but not the one that fast calls know
+    f.__defaults__ = (int("0"),)  # an equal tuple, but not the one that fast calls expect
     compiled(x, 2.5)
     with torch.profiler.profile():
         compiled(x, 2.5)
@@ -304,7 +304,7 @@ def test_past_the_limit_entries_are_used_after_a_profile():
 
 
 def test_past_the_limit_the_functions_that_are_called_use_their_entries():
-    """A function that breaks the graph has entries of its own, and uses them where its caller has none for a call."""
+    """A callee that breaks the graph uses its own entries, also if its caller has none for the call."""
 
     def callee(x):
         print(end="")
@@ -318,7 +318,7 @@ def test_past_the_limit_the_functions_that_are_called_use_their_entries():
 
 
 def test_reset_forgets_fast_calls():
-    """After reset() a call compiles anew."""
+    """A call after reset() compiles again."""
     graphs = Graphs()
 
     def f(x):
@@ -333,7 +333,7 @@ def test_reset_forgets_fast_calls():
 
 
 def test_an_object_that_dies_takes_its_fast_call_with_it():
-    """What a guard recognises by identity may die and another come to lie in its place."""
+    """An object that a guard identifies may be freed, and another one may get its address."""
     graphs = Graphs()
 
     def helper():
@@ -358,7 +358,7 @@ def test_an_object_that_dies_takes_its_fast_call_with_it():
 
 
 def test_a_break_is_gone_on_from(long_ways):
-    """After a graph break the functions that go on meet the hook; effects happen once in each call."""
+    """Resume functions use the hook after a graph break; side effects happen once in each call."""
     log = []
 
     def f(x):
@@ -374,7 +374,7 @@ def test_a_break_is_gone_on_from(long_ways):
 
 
 def test_two_wrappers_share_what_is_compiled():
-    """Another compile() of the same function finds the entries, and takes its own fast call to them."""
+    """Another compile() of the same function uses the entries, with its own fast call."""
     graphs = Graphs()
 
     def f(x):
@@ -408,7 +408,7 @@ def test_threads_take_it_at_once():
 
 
 def test_an_error_names_the_line_of_the_user():
-    """An index that is out of bounds, met on the short way, is told at the line where it was written."""
+    """An index error in a fast call has the line of the user's code."""
 
     def f(x, index):
         return x[index] * 2
@@ -472,7 +472,7 @@ def traced():
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(long_ways, change, in_place):
-    """Hooks, a forward of the object's own, other classes' methods, attributes: seen at once, and when they go."""
+    """Hooks, a new ``forward``, methods of other classes and attributes have an effect at once."""
     net, twin = Net(), Net()
     twin.load_state_dict(net.state_dict())
     compiled = net if in_place else nbcompile.compile(net)
@@ -489,7 +489,7 @@ def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(
         with CHANGES[change](twin) if change != "another module below" else contextlib.nullcontext():
             if change == "another module below":
                 twin_inner, twin.inner = twin.inner, net.inner
-            for _ in range(8):  # long enough for another fast call
+            for _ in range(8):  # enough calls for another fast call
                 torch.testing.assert_close(compiled(x), twin(x))
     if change == "another module below":
         twin.inner = twin_inner
@@ -498,7 +498,7 @@ def test_a_module_is_called_past_the_hook_while_its_call_leads_to_forward_alone(
 
 
 def test_a_module_learns_on_the_short_way():
-    """Gradients come through, and steps of an optimizer are seen: parameters are the same objects with other numbers."""
+    """Gradients are right, and steps of an optimizer are visible, because the parameters are the same objects."""
     net, twin = Net(), Net()
     twin.load_state_dict(net.state_dict())
     compiled, x = nbcompile.compile(net), torch.randn(5, 3)
@@ -514,7 +514,7 @@ def test_a_module_learns_on_the_short_way():
 
 
 def test_a_forward_that_takes_its_module_among_the_rest():
-    """``def forward(*args)``: there is no first argument to be bound to; the long way knows how."""
+    """``def forward(*args)`` has no parameter for the module, so the slow path is used."""
 
     class Odd(torch.nn.Module):
         def forward(*args):  # noqa: N805 - what is tested
@@ -526,7 +526,7 @@ def test_a_forward_that_takes_its_module_among_the_rest():
 
 
 class Configured(torch.nn.Module):
-    """As the models of Hugging Face are built: a configuration that answers in Python, a forward behind a decorator."""
+    """A model like those of Hugging Face: its configuration has ``__getattribute__``, its forward is wrapped."""
 
     def __init__(self, config):
         super().__init__()
@@ -552,7 +552,7 @@ class Answers:
 
 @pytest.mark.compiles
 def test_a_model_that_takes_all_by_name_has_a_short_way(long_ways):
-    """Keywords of no argument's name, a class that answers in Python, an attribute that is not there."""
+    """Unknown keywords, a class with ``__getattribute__``, and a missing attribute allow fast calls."""
     net = Configured(Answers(2.0)).eval()
     compiled, x = nbcompile.compile(net), torch.randn(5, 4)
     for _ in range(6):
@@ -578,7 +578,7 @@ class Scaled(torch.nn.Module):
 
 
 def test_a_check_may_be_long(long_ways):
-    """Of a model with a hundred layers."""
+    """A model with a hundred layers has fast calls."""
     net = torch.nn.Sequential(*(Scaled() for _ in range(100)))
     compiled, x = nbcompile.compile(net), torch.randn(5, 4)
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""torch._dynamo is there in part until somebody needs more of it, and then it is as it always was.
+"""The stub of torch._dynamo, which becomes the real package when a program uses it.
 
-Each program is a process of its own: what is imported cannot be forgotten. In torch: test/dynamo/test_misc.py, where a
+Each program runs in a new process, because an import cannot be undone. In torch: test/dynamo/test_misc.py, where a
 program that never compiles must not import torch._dynamo.
 """
 
@@ -64,7 +64,7 @@ for number, line in enumerate(sys.stdin):
 
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
-    """A process that has compiled something, and gives each program that it reads a copy of itself: torch is imported once."""
+    """A process that runs each program in a fork of itself, so torch is imported once."""
     words = [sys.executable, "-c", PARENT]
     errors = tmp_path_factory.mktemp("parent") / "errors.txt"
     with (
@@ -84,14 +84,14 @@ def parent(tmp_path_factory):
 
 @pytest.fixture
 def run(parent):
-    """``run(*programs)`` runs each of them in a copy of that process, and shows what one raised."""
+    """``run(*programs)`` runs each program in a fork of that process, and shows its exception."""
 
     def run(*programs):
         process, errors, numbers = parent
         for program in map(textwrap.dedent, programs):
             number, answered = next(numbers), -1
             print(json.dumps(program), file=process.stdin, flush=True)
-            # A test that ran out of time leaves an answer, which is not taken for that to the next program.
+            # The answer of a test that timed out is not used for the next program.
             while answered < number:
                 answered, raised = json.loads(process.stdout.readline() or f'[{number}, "the parent ended"]')
             assert (answered, raised) == (number, ""), f"{program}\n{raised}\n{errors.read_text()[-4000:]}"
@@ -100,7 +100,7 @@ def run(parent):
 
 
 def test_what_a_program_raises_or_how_it_ends_is_seen(run):
-    """The tests below cannot pass because nothing ran: an exception fails the test, and so does a process that ends."""
+    """An exception, or a process that ends, fails the test."""
     run("assert 1 + 1 == 2")
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         run("1 / 0")
@@ -110,7 +110,7 @@ def test_what_a_program_raises_or_how_it_ends_is_seen(run):
 
 @pytest.mark.compiles
 def test_the_package_becomes_itself_when_it_is_used(run):
-    """The object stays the same, each of its modules has run once, and our compiled functions go on."""
+    """The package object is the same, each of its modules has run once, and compiled functions work."""
     program = """
 before = torch._dynamo
 import torch._dynamo.exc as exceptions
@@ -135,7 +135,7 @@ assert torch.equal(g(x.detach()), x.detach().exp() - 1)
 
 
 def test_an_inference_graph_needs_no_more(run):
-    """The whole way to generated code, a break included."""
+    """An inference graph with a break is compiled without the real package."""
     run("""
 @nbcompile.compile
 def g(x):
@@ -151,7 +151,7 @@ assert "torch._dynamo.utils" not in sys.modules
 
 
 def test_an_input_that_is_a_view_needs_no_more(run):
-    """A view's fake twin is made of its base's: no address of torch's classes, no DTensor, no triton is imported."""
+    """The fake tensor of a view is created from its base, without imports of DTensor and triton."""
     program = """
 before = set(sys.modules)
 x, y = torch.randn(2, 8, 4).unbind()
@@ -180,7 +180,7 @@ for size in (4, 6, 8):
 
 @pytest.mark.skipif(torch.__version__ < "2.13", reason="earlier ones ask for the user's frame, and it for the tracer")
 def test_symbolic_sizes_need_no_more(run):
-    """ShapeEnv names its symbols by torch's classes, whose module takes nothing yet of those that cost more than it."""
+    """ShapeEnv names its symbols with torch's classes, whose module imports nothing expensive."""
     program = (
         SYMBOLIC.replace("{inside}", "pass")
         + """
@@ -192,7 +192,7 @@ assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and dynamo
 
 
 def test_names_of_symbols_stay_what_they_are(run):
-    """The classes outlive the package's becoming itself, also inside a compilation, and torch goes on with them."""
+    """The classes remain valid after the package becomes real, also during a compilation."""
     before = """
 from torch._dynamo.source import TensorProperty, TensorPropertySource
 from nbcompile.torch_internals.symbols import NamedSource
@@ -221,7 +221,7 @@ assert torch.equal(program.module()(torch.ones(6)), torch.ones(6).sin() * 6)
 
 
 def test_a_trace_that_nobody_asked_for_is_off(run):
-    """Also after torch's logs were set: AOTAutograd would print fake tensors to it, some of which cannot be printed."""
+    """The structured trace is off, also after set_logs: AOTAutograd would print fake tensors to it, which can fail."""
     run("""
 import logging
 torch._logging.set_logs(graph_breaks=True)
@@ -232,7 +232,7 @@ assert not logging.getLogger("torch.__trace").handlers
 
 
 def test_an_optimizer_runs_and_is_not_looked_at(run):
-    """What torch keeps from tracers stays kept from ours, before and after the package has become itself."""
+    """Functions that torch hides from tracers are hidden before and after the package becomes real."""
     run("""
 w = torch.nn.Parameter(torch.ones(3))
 optimizer = torch.optim.SGD([w], lr=0.5)
@@ -263,7 +263,7 @@ assert dynamo_stub.is_stub()
 
 
 def test_what_stands_in_becomes_what_it_stands_for(run):
-    """One name of a module is there before the module has run; any other makes it run, once, and it is nobody else's."""
+    """One name of a module exists before the module has run; any other name runs it, once."""
     run(
         """
 from torch._dynamo.source import RandomValueSource, LocalSource
@@ -294,6 +294,6 @@ assert source.ConstantSource is torch._dynamo.source.ConstantSource
 
 
 def test_nothing_is_replaced_that_is_there():
-    """A program that imported torch._dynamo keeps it."""
+    """A program that has imported torch._dynamo is not affected."""
     begin = "import torch._dynamo as real\n" + BEGIN.rpartition("assert")[0]
     python(begin + "assert type(real) is type(torch) and torch._dynamo is real")

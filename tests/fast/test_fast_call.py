@@ -1,4 +1,4 @@
-"""The way past the frame hook in C: it binds arguments as Python does, and refuses what it is not sure of.
+"""Fast calls in C: they bind arguments as Python does, and refuse unclear cases.
 
 In torch: tests of guards, test/dynamo/test_guard_manager.py.
 """
@@ -57,7 +57,7 @@ CALLS = [
 @pytest.mark.parametrize("function", [plain, keyword_only, everything, closing_over("free")])
 @pytest.mark.parametrize("arguments, keywords", CALLS)
 def test_arguments_are_bound_as_python_binds_them(function, arguments, keywords):
-    """Positions, names, defaults and what is left; a call that is an error is bound to nothing."""
+    """Positions, names, defaults and the remaining arguments are bound; a wrong call is not."""
     got = made(function).bind(arguments, keywords)
     try:
         bound = inspect.signature(function).bind(*arguments, **keywords)
@@ -70,13 +70,13 @@ def test_arguments_are_bound_as_python_binds_them(function, arguments, keywords)
 
 
 def test_the_first_argument_of_a_method_is_its_object():
-    """What a function is bound to comes first."""
+    """The object of a method is the first argument."""
     assert made(plain, "self").bind((3,), {}) == ("self", 3)
     assert made(plain, "self").bind((3, 4), {}) is None
 
 
 def test_a_call_that_no_check_accepts_goes_the_long_way():
-    """Before there is an entry, where its check refuses, and once entries are forgotten."""
+    """The slow path is used without an entry, for a refused check, and after entries were removed."""
     way = made(plain)
     assert way((1,), {}) == "slow"
     check = tools.check(("a", "b"), [("EQUALS", 0, 0, 0, 1)])
@@ -90,7 +90,7 @@ def test_a_call_that_no_check_accepts_goes_the_long_way():
 
 
 def test_other_code_or_defaults_are_another_function():
-    """A function whose code or defaults were replaced goes the long way."""
+    """A function with other code or defaults uses the slow path."""
 
     def own(a, b=2):
         return a, b
@@ -110,7 +110,7 @@ def test_other_code_or_defaults_are_another_function():
 
 
 def test_entries_may_be_forgotten_while_one_is_asked():
-    """A guard that runs Python may end the very entry that asks it."""
+    """A guard that runs Python may remove the entry that it belongs to."""
     way = made(plain)
 
     def forgets(value):
@@ -124,7 +124,7 @@ def test_entries_may_be_forgotten_while_one_is_asked():
 
 
 def test_a_check_that_raises_does_not_hold():
-    """No exception of a guard reaches the call."""
+    """An exception in a guard does not reach the call."""
 
     class Touchy:
         def __getattr__(self, name):
@@ -148,13 +148,13 @@ def test_a_check_that_raises_does_not_hold():
     ],
 )
 def test_what_is_no_check_is_refused(instructions):
-    """A slot that is not made yet, a dict that is none: an error when it is made, not a crash when it is asked."""
+    """An unknown slot or a wrong operand is an error when the check is created, not a crash when it runs."""
     with pytest.raises((ValueError, TypeError)):
         tools.check(("a",), instructions)
 
 
 def test_many_values_are_told_apart():
-    """Distinct objects are, and one that stands twice is found, among very many."""
+    """Distinct objects pass, and a repeated object is found among many."""
     values = [object() for _ in range(60)]
     names = [f"a{number}" for number in range(60)]
     check = tools.check(names, [("DISTINCT", -1, 0, 0, tuple(range(60)))])
@@ -164,7 +164,7 @@ def test_many_values_are_told_apart():
 
 
 def test_what_is_looked_at_gets_no_dict_for_it():
-    """A tensor that nobody marked has no ``__dict__`` of its own, and need not have one to be found unmarked."""
+    """An unmarked tensor without a ``__dict__`` gets none when it is checked."""
     check = tools.check(("x",), [("UNMARKED", 0, 0, 0, ("mark",))])
     tensors = [torch.ones(1) for _ in range(1000)]
     before = sys.getallocatedblocks()
@@ -175,7 +175,7 @@ def test_what_is_looked_at_gets_no_dict_for_it():
 
 
 def test_nothing_is_kept_alive_and_no_reference_is_lost():
-    """Counts of references are the same after many calls; a fast call that refers to itself is collected."""
+    """Reference counts are equal after many calls; a fast call that refers to itself is collected."""
     value, way = object(), made(plain)
     way.add(tools.check(("a", "b"), [("CLASS", 0, 0, 0, None), ("EQUALS", 1, 0, 0, 2)]), lambda *arguments: None)
     before = sys.getrefcount(value), sys.getrefcount(plain), sys.getrefcount(object)
@@ -192,7 +192,7 @@ def test_nothing_is_kept_alive_and_no_reference_is_lost():
 
 
 def test_tensors_are_recognised_by_all_that_a_graph_relies_on():
-    """Another size, stride, dtype, class, gradient, layout or key is another tensor; a None is any size."""
+    """Another size, stride, dtype, class, gradient, layout or key fails the check; None accepts any size."""
     tensor = torch.ones(2, 3)
     kind, slot, number, address, facts = fast_call.tensor_instruction(tools, 0, tensor)
     check = tools.check(("x",), [(kind, slot, number, address, facts)])
@@ -205,11 +205,11 @@ def test_tensors_are_recognised_by_all_that_a_graph_relies_on():
     )  # fmt: skip
     assert not any(check.holds((each,)) for each in others)
     with torch.inference_mode():
-        assert not check.holds((torch.ones(2, 3),))  # a tensor without the keys of autograd
+        assert not check.holds((torch.ones(2, 3),))  # a tensor without autograd's dispatch keys
 
 
 def test_what_is_looked_up_is_what_the_dict_has_now():
-    """A change of a value, a key that goes, and one that comes back are seen at the next call."""
+    """A changed value, a removed key and a restored key have an effect at the next call."""
     names = {"k": "one"}
     looks = tools.check((), [("LOOK_UP", -1, 0, 0, (names, "k")), ("IS", 0, 0, id(names["k"]), names["k"])])
     absent = tools.check((), [("ABSENT", -1, 0, 0, (names, "k"))])
@@ -264,7 +264,7 @@ def halves(name):
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_state_of_the_process_is_seen_as_torchs_object_sees_it(name):
-    """Whichever field of the state changes, the instruction says what torch's own object says, before, during and after."""
+    """The instruction gives the result of torch's own object, before, during and after a change of each field."""
     state = guards.GlobalStateGuard()
     check = tools.check((), [("STATE", -1, 0, 0, state)])
     assert [check.holds(()) for _ in range(3)] == [state.check()] * 3 == [True] * 3

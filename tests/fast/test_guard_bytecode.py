@@ -1,4 +1,4 @@
-"""Instructions of whole checks: slots, and what cannot be encoded."""
+"""Instructions of whole checks: their slots, and guards that cannot be encoded."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def written(value, *guards, **extra):
 
 
 def test_slots_begin_with_the_arguments():
-    """In the order of the frame: positional, keyword, then the two of the rest."""
+    """The slots are those of the positional and keyword arguments, then the two of the rest."""
     assert guard_bytecode.local_names(function.__code__) == ["x", "y", "key", "rest", "more"]
 
 
 def test_a_value_that_two_guards_read_is_fetched_once():
-    """One INDEX for two guards on one item; its slot comes after those of the five arguments."""
+    """Two guards on one item share one INDEX, in the slot after the five arguments."""
     item = ItemSource(X, 1)
     found = written([1, 5.5], Guard(item, K.TYPE_MATCH, float), Guard(item, K.EQUALS_MATCH, 5.5))
     assert [row[0] for row in found].count("INDEX") == 1
@@ -45,7 +45,7 @@ def test_a_value_that_two_guards_read_is_fetched_once():
 
 
 def test_arguments_come_first_and_what_costs_most_last():
-    """What is asked of an argument is first, then what is fetched; the state of the process, and then Python, are last."""
+    """Checks of arguments come first, then fetched values; process state and Python predicates are last."""
     rows = guard_bytecode._ordered(
         [("KEYS_OF_THREAD", -1, 0, 0, None), ("STATE", -1, 0, 0, None), ("INDEX", 2, 0, 0, None),
          ("EQUALS", 5, 0, 0, 1), ("EQUALS", 0, 0, 0, 3), ("ASK", 0, 0, 0, None), ("LENGTH", 0, 0, 0, None)], 5)  # fmt: skip
@@ -56,7 +56,7 @@ def test_arguments_come_first_and_what_costs_most_last():
 
 
 def test_an_attribute_of_a_tensor_subclass_is_not_read():
-    """It may run a method of the class: such a check has no instructions, and its calls go through the hook."""
+    """The attribute may run a method of the class, so such a check has no instructions."""
 
     class Own(torch.Tensor):
         pass
@@ -68,6 +68,6 @@ def test_an_attribute_of_a_tensor_subclass_is_not_read():
 
 
 def test_a_list_that_must_be_empty_is_looked_at():
-    """What the frame hook would have checked comes right behind what is asked of the arguments."""
+    """The frame hook's own condition follows the checks of the arguments."""
     extra = guard_bytecode.ExtraConditions(empty=[])
     assert [row[0] for row in written(3, Guard(X, K.EQUALS_MATCH, 3), extra=extra)][:2] == ["EQUALS", "EMPTY"]

@@ -13,12 +13,12 @@ pytestmark = pytest.mark.skipif(guard_cache.maker() is None, reason="no compiler
 
 @pytest.mark.parametrize("number", range(len(guard_cache.CHANGES)))
 def test_every_change_is_noticed(number):
-    """While nothing changes nothing is asked; after each change the guards are."""
+    """Guards are evaluated again only after a change."""
     assert guard_cache._is_invalidated_by(guard_cache.maker(), guard_cache.CHANGES[number])
 
 
 def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():
-    """Memory that a tensor's facts are taken from may be full of another's: of its dispatch keys, above all."""
+    """The memory behind a tensor may contain another tensor's dispatch keys."""
     keys = torch._C._dispatch_keys(torch.ones(3)).raw_repr(), torch._C._dispatch_keys(torch.ones(3) + 0j).raw_repr()
     found = set()
     for key in keys * 50:
@@ -29,7 +29,7 @@ def test_the_end_of_a_tensor_is_found_whatever_lies_behind_it():
 
 
 def test_nothing_is_kept_alive():
-    """A guard cache refers to the objects that it watches by address alone."""
+    """A guard cache refers to its objects only by address."""
     sample = guard_cache._Sample()
     seen = weakref.ref(sample), weakref.ref(sample.table["x"])
     held = guard_cache.maker()(guard_cache._Sample.things, lambda module: True)
@@ -41,7 +41,7 @@ def test_nothing_is_kept_alive():
 
 
 def test_what_does_not_hold_is_asked_again():
-    """Only that the guards hold is remembered."""
+    """Only a positive result of the guards is cached."""
     answers, listed = [False, False, True, True], []
     sample = guard_cache._Sample()
 
@@ -55,7 +55,7 @@ def test_what_does_not_hold_is_asked_again():
 
 
 def test_nothing_is_believed_while_it_is_checked():
-    """A call of another thread that comes while the guards are asked asks them itself."""
+    """A call of another thread evaluates the guards itself while they are being checked."""
     sample, inner = guard_cache._Sample(), []
 
     def check(module):
@@ -71,17 +71,17 @@ def test_nothing_is_believed_while_it_is_checked():
 
 
 def test_what_cannot_be_listed_is_for_the_guards_to_say():
-    """A module that is built in another way is no error."""
+    """A module of another structure causes no error."""
     held = guard_cache.maker()(guard_cache._Sample.things, lambda module: False)
     assert held(object()) is False
 
 
 def test_the_counters_lie_outside_of_what_is_compared():
-    """A tensor that is referred to once more is the same."""
+    """A change of a reference count is not a change of the tensor."""
     sample, asked = guard_cache._Sample(), []
     held = guard_cache.maker()(guard_cache._Sample.things, lambda module: asked.append(module) or True)
     held(sample)
     weight = torch.ones((), requires_grad=True)
-    saved = sample.table["x"] * weight  # autograd keeps the tensor
+    saved = sample.table["x"] * weight  # autograd refers to the tensor
     held(sample)
     assert len(asked) == 1 and saved.requires_grad

@@ -1,4 +1,4 @@
-"""Tests of nbcompile/fast/guard_groups.py: guards about modules, remembered."""
+"""Tests of nbcompile/fast/guard_groups.py: cached guards on modules."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def compiled(net):
 
 @pytest.mark.skipif(guard_cache.maker() is None, reason="no compiler, or dicts have no versions")
 def test_most_guards_of_a_module_are_remembered():
-    """All but one tensor and what classes hold."""
+    """More than half of the guards of a module are in its group."""
     net = Net()
     compiled(net)[0](x)
     (entry,) = cache.entries(Net.forward.__code__)
@@ -62,7 +62,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_changes_in_a_module_is_noticed(change):
-    """The entry refuses the call, its reason names a guard, and the result is eager's."""
+    """The entry refuses the call, its reason names a guard, and the result is eager mode's."""
     torch.manual_seed(0)
     net = Net()
     call, graphs = compiled(net)
@@ -81,7 +81,7 @@ def test_what_changes_in_a_module_is_noticed(change):
 
 
 def test_other_numbers_in_the_same_tensors():
-    """An optimiser's steps change nothing that is guarded."""
+    """An optimizer's steps change no guarded value."""
     net = Net()
     call, graphs = compiled(net)
     optimiser = torch.optim.SGD(net.parameters(), 0.1)
@@ -94,7 +94,7 @@ def test_other_numbers_in_the_same_tensors():
 
 
 def test_a_function_mode_does_not_see_how_guards_are_divided():
-    """A mode that counts is asked for what the program calls, as in eager mode: layouts of guarded tensors are no calls."""
+    """A function mode counts the same calls as in eager mode: guards on tensors do not call it."""
 
     class Counts(torch.overrides.TorchFunctionMode):
         def __init__(self):

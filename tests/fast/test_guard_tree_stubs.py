@@ -1,4 +1,4 @@
-"""Stubs under which a guard tree is built."""
+"""Stubs with which a guard tree is built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.fast.guard_tree_stubs import GUARDS, SETTINGS
 
 @pytest.fixture
 def without_dynamo(monkeypatch):
-    """As in a process that has not imported torch's own compiler."""
+    """A fixture without torch's own compiler among the imported modules."""
     for name in ("torch._dynamo", GUARDS, SETTINGS):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(dynamo_stub, "is_stub", lambda: False)
@@ -21,7 +21,7 @@ def without_dynamo(monkeypatch):
 
 
 def test_stubs_are_there_while_a_tree_is_built(without_dynamo):
-    """They have the enumeration and torch's defaults, and are gone afterwards."""
+    """The stubs have the enumeration and torch's defaults, and are removed afterwards."""
     with guard_tree_stubs.stubs():
         assert sys.modules[GUARDS].GuardManagerType is guard_tree_stubs.GuardManagerType
         assert sys.modules[SETTINGS].use_recursive_dict_tags_for_guards is False
@@ -32,7 +32,7 @@ def test_stubs_are_there_while_a_tree_is_built(without_dynamo):
 
 
 def test_a_name_that_is_missing_builds_the_tree_once_more(without_dynamo):
-    """The second time without stubs."""
+    """The second build runs without stubs."""
     seen = []
 
     def build():
@@ -46,12 +46,12 @@ def test_a_name_that_is_missing_builds_the_tree_once_more(without_dynamo):
 
 
 def test_real_modules_stay(without_dynamo, monkeypatch):
-    """Where torch's own compiler is imported nothing is replaced."""
+    """Nothing is replaced if torch's own compiler is imported."""
     monkeypatch.setitem(sys.modules, "torch._dynamo", types.ModuleType("torch._dynamo"))
     with guard_tree_stubs.stubs():
         assert GUARDS not in sys.modules
 
 
 def test_the_real_module_is_given_the_enumeration_by_name_alone():
-    """The finder answers for the module of guards, and for no other."""
+    """The finder finds only the module of guards."""
     assert guard_tree_stubs._EnumerationFinder().find_spec("torch._dynamo.utils", None) is None

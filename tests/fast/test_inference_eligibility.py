@@ -1,4 +1,4 @@
-"""Graphs that the inference tracer takes, and those that are left to AOTAutograd."""
+"""Graphs that the inference tracer accepts, and those that it leaves to AOTAutograd."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def other_memory(x, y):
 
 
 LEFT = (through_a_view, viewed_before, given_back, other_shape)
-"""AOTAutograd makes these functional."""
+"""Functions that AOTAutograd makes functional."""
 
 
 @pytest.mark.parametrize("function", [*LEFT, other_memory], ids=lambda each: each.__name__)
 def test_what_else_is_written_is_left_to_others(function):
-    """Views of what is written, an input that is a result, and operators that change what a tensor is."""
+    """Views of mutated tensors, inputs as results, and operators that change a tensor's properties are refused."""
     assert recorded(function, allow_mutation=True) is None
 
 
 @pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
 def test_writes_are_refused_where_nobody_asks_for_them(function):
-    """A backend that wants functional graphs alone gets them from AOTAutograd."""
+    """A backend that needs functional graphs gets them from AOTAutograd."""
     assert recorded(function) is None

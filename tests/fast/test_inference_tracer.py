@@ -1,4 +1,4 @@
-"""Graphs that are recorded in one go: which they are, and that what they write is what eager writes.
+"""Graphs that are recorded in one pass: the accepted ones, and mutations that equal eager mode's.
 
 In torch: test/functorch/test_aotdispatch.py. Read next: tests/aot/test_compile.py
 """
@@ -85,7 +85,7 @@ def other_shape(x, y):
 
 
 LEFT = (through_a_view, viewed_before, given_back, other_shape)
-"""AOTAutograd makes these functional."""
+"""Functions that AOTAutograd makes functional."""
 each_way = pytest.mark.parametrize("keep", ["no_grad", "without gradients"])
 
 
@@ -94,7 +94,7 @@ def square() -> torch.Tensor:
 
 
 def recorded(function, **more):
-    """The recording of a function of two tensors; what returns nothing has no outputs."""
+    """The recording of a function of two tensors; a function without results has no outputs."""
     given = (square(), square())
     module = capture(function, given).module
     output = module.graph.output_node()
@@ -105,7 +105,7 @@ def recorded(function, **more):
 @pytest.mark.parametrize("function", [*RECORDED, *LEFT], ids=lambda each: each.__name__)
 @each_way
 def test_what_is_written_is_what_eager_writes(function, keep):
-    """Inputs and results after three calls, of parameters whose gradient nobody asks for and of plain tensors."""
+    """Inputs and results after three calls are eager mode's, for parameters without gradients and plain tensors."""
 
     def program(compiled):
         torch.manual_seed(0)
@@ -119,7 +119,7 @@ def test_what_is_written_is_what_eager_writes(function, keep):
 
 @pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
 def test_writes_to_whole_inputs_are_recorded(function):
-    """They come last, as copies, one for each input that is written."""
+    """The last nodes are copies, one for each mutated input."""
     found = recorded(function, allow_mutation=True)
     assert found is not None
     nodes = list(found.module.graph.nodes)
@@ -129,7 +129,7 @@ def test_writes_to_whole_inputs_are_recorded(function):
 
 
 def test_autograd_sees_what_was_written():
-    """A value that was kept for a derivative, and is overwritten by a compiled graph, is an error, as in eager."""
+    """A tensor that is saved for a derivative, and mutated by a compiled graph, raises eager mode's error."""
     x = torch.ones(3)
     weight = torch.ones(3, requires_grad=True)
     product = (weight * x).sum()
@@ -170,12 +170,12 @@ assert graph_break is sys.modules["torch._dynamo.decorators"].graph_break
 
 @pytest.mark.compiles
 def test_an_optimizers_step_needs_no_aotautograd():
-    """Nor torch's tracer, although it calls torch._dynamo.graph_break; once that is itself, the step goes on."""
+    """The step is not traced by torch's tracer, also after torch._dynamo becomes real."""
     python(STEP)
 
 
 def asserted(x):
-    torch._assert_async((x > 0).all(), "positive")  # a statement `assert` becomes this; pytest rewrites statements
+    torch._assert_async((x > 0).all(), "positive")  # a statement `assert` becomes this call; pytest rewrites statements
     return x.log()
 
 
@@ -208,7 +208,7 @@ ASSERTED = (asserted, asserted_without_text, only_asserted, asserted_beside_a_wr
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("function", ASSERTED, ids=lambda function: function.__name__)
 def test_an_assertion_is_no_dead_code(function, backend, dynamic, warm_up):
-    """An operator without a result that raises for what it reads raises when the graph runs, at each call."""
+    """An operator without a result that raises an error does so when the graph runs, in each call."""
     compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic, fullgraph=True)
     for _ in range(warm_up):
         compiled(torch.ones(3))

@@ -1,4 +1,4 @@
-"""Memory of large results is used again when nobody has it any more, and never before."""
+"""The memory of large results is reused after their last reference, and not before."""
 
 import copy
 import ctypes
@@ -25,7 +25,7 @@ def doubled(x):
 
 @pytest.fixture(autouse=True)
 def one_launcher(monkeypatch):
-    """Only the launcher in use is asked: tests before may have loaded it from elsewhere, with the same pool."""
+    """The pool of the launcher in use only: earlier tests may have loaded the launcher from another file."""
     module = launcher.extension_module(toolchain.find())
     monkeypatch.setattr(output_pool, "_switched_on", {str(module.__file__): module})
 
@@ -76,7 +76,7 @@ KEEPERS = {
 
 @pytest.mark.parametrize("kept", KEEPERS)
 def test_whoever_holds_a_result_keeps_it(compiled, kept):
-    """As long as somebody has a result in any form, the next result is elsewhere."""
+    """The next result is in other memory while any reference to a result exists."""
     y = compiled(x())
     expected, where = y.clone(), address(y)
     holder = KEEPERS[kept](y)
@@ -89,7 +89,7 @@ def test_whoever_holds_a_result_keeps_it(compiled, kept):
 
 
 def test_a_weak_reference_to_a_storage_may_come_to_life(compiled):
-    """Who can make a tensor of it again is an owner, too."""
+    """A weak reference that can become a tensor again is an owner, too."""
     y = compiled(x())
     where, reference = address(y), StorageWeakRef(y.untyped_storage())
     del y
@@ -97,7 +97,7 @@ def test_a_weak_reference_to_a_storage_may_come_to_life(compiled):
 
 
 def test_a_storage_that_was_asked_for_belongs_to_its_user(compiled):
-    """Attributes of a storage's Python object do not turn up at the next result, and its memory is not kept."""
+    """Attributes of a storage's Python object do not appear at the next result, and its memory is not reused."""
     y = compiled(x())
     y.untyped_storage().mine = 1
     del y
@@ -117,7 +117,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_storage_that_was_changed_is_not_used_again(compiled, change):
-    """What was resized or moved is its user's; the next results are right, and of the right size."""
+    """A resized or moved storage belongs to the user; the next results have the right values and sizes."""
     for seed in range(4):
         y = compiled(x(seed))
         assert torch.equal(y, doubled(x(seed)))
@@ -128,7 +128,7 @@ def test_a_storage_that_was_changed_is_not_used_again(compiled, change):
 
 
 def test_results_are_ordinary_tensors(compiled):
-    """They are leaves and no views, may be written to, pickled, copied, and have version numbers of their own."""
+    """Results are leaves and not views; they can be mutated, pickled and copied, and have their own version."""
     y = compiled(x())
     del y
     y = compiled(x())
@@ -142,7 +142,7 @@ def test_results_are_ordinary_tensors(compiled):
 
 
 def test_inference_mode_has_blocks_of_its_own(compiled):
-    """A tensor made in inference mode is one for ever: the same memory is no ordinary tensor's."""
+    """An inference tensor never shares memory with an ordinary tensor."""
     for _ in range(2):
         with torch.inference_mode():
             y = compiled(x())
@@ -155,20 +155,20 @@ def test_inference_mode_has_blocks_of_its_own(compiled):
 
 
 def test_the_limit_holds(compiled):
-    """Never is more kept than the setting says, however much is alive; the oldest idle block goes first."""
+    """The pool never exceeds its limit; the oldest idle block is freed first."""
     with nbcompile.config.patch(output_pool_megabytes=5):
         alive = [compiled(x()) for _ in range(6)]
         assert output_pool.state().bytes <= 5 << 20
         del alive
         assert output_pool.state().bytes <= 5 << 20
         larger = nbcompile.compile(lambda a: a + 1, dynamic=False)
-        larger(torch.ones(1 << 20))  # 4 MiB: room is made for it
+        larger(torch.ones(1 << 20))  # 4 MiB: other blocks are freed for it
         assert output_pool.state().bytes <= 5 << 20
         assert output_pool.state().idle == output_pool.state().blocks
 
 
 def test_it_can_be_switched_off(compiled):
-    """With a limit of 0 every result has fresh memory, at once."""
+    """With a limit of 0 every result has new memory, at once."""
     with nbcompile.config.patch(output_pool_megabytes=0):
         compiled(x())
         assert output_pool.state().blocks == 0
@@ -176,14 +176,14 @@ def test_it_can_be_switched_off(compiled):
 
 @pytest.mark.parametrize("megabytes", [2**43, 2**80, -1, -(2**80)])
 def test_any_whole_number_is_a_limit(compiled, megabytes):
-    """More than there are bytes is no limit; less than nothing is none kept."""
+    """A huge limit is no limit, and a negative one disables the pool."""
     with nbcompile.config.patch(output_pool_megabytes=megabytes):
         assert torch.equal(compiled(x()), doubled(x()))
         assert output_pool.state().blocks == (megabytes > 0)
 
 
 def test_reset_gives_everything_back(compiled):
-    """``nbcompile.reset`` leaves nothing in the pool; a result that is in use stays what it is."""
+    """``nbcompile.reset`` empties the pool; a result in use is unchanged."""
     y = compiled(x())
     nbcompile.reset()
     assert output_pool.state().bytes == 0
@@ -191,14 +191,14 @@ def test_reset_gives_everything_back(compiled):
 
 
 def test_small_results_are_left_to_the_allocator():
-    """Under a mebibyte the C library keeps memory by itself."""
+    """Results below one mebibyte use the C library's allocator."""
     nbcompile.reset()
     nbcompile.compile(doubled)(torch.ones(1000))
     assert output_pool.state().blocks == 0
 
 
 def test_a_result_lets_go_of_what_refers_to_it(compiled):
-    """Weak references to a result die with it, though its memory lives on."""
+    """Weak references to a result become invalid with it, although its memory is reused."""
     y = compiled(x())
     reference = weakref.ref(y)
     del y
@@ -206,7 +206,7 @@ def test_a_result_lets_go_of_what_refers_to_it(compiled):
 
 
 def test_a_launcher_that_is_switched_on_again_has_one_pool(compiled):
-    """A file that is loaded twice keeps its blocks once, and they are counted once."""
+    """A launcher that is loaded twice has one pool, which is counted once."""
     compiled(x())
     before = output_pool.state()
     for extension in list(output_pool._switched_on.values()):
@@ -215,7 +215,7 @@ def test_a_launcher_that_is_switched_on_again_has_one_pool(compiled):
 
 
 def test_several_threads(compiled):
-    """Threads that run at once have results of their own."""
+    """Threads that run at the same time have separate results."""
     wrong = []
 
     def work(seed):
@@ -231,7 +231,7 @@ def test_several_threads(compiled):
 
 
 def test_a_training_step_uses_its_memory_again():
-    """What a forward saves for its backward is held until then, and used again by the next step."""
+    """Tensors that the forward saves are in use until the backward, and their memory is reused by the next step."""
     nbcompile.reset()
 
     def loss(a, weight):
@@ -251,7 +251,7 @@ def test_a_training_step_uses_its_memory_again():
 
 
 def test_symbolic_sizes():
-    """A wrapper in Python takes its memory from the pool as well."""
+    """A wrapper in Python takes its memory from the pool, too."""
     nbcompile.reset()
     function = nbcompile.compile(doubled, dynamic=True)
     for rows in (ROWS, 2 * ROWS, ROWS):
@@ -303,9 +303,9 @@ libc.free(block)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="about glibc")
 def test_what_operators_free_is_not_given_back_to_the_system():
-    """A block of 31 MiB is no mapping of its own, which its end would give back, unless the pool is off.
+    """A block of 31 MiB is not a separate mapping, which would be returned to the system, unless the pool is off.
 
-    Then eight times 4 MiB in a call, 8,192 pages, are not made again. (Not every system counts those that are.)
+    The 8,192 pages of eight results of 4 MiB cause few new page faults. (Some systems do not count page faults.)
     """
     printed = [python(FAULTS, **more) for more in ({}, {"NBCOMPILE_OUTPUT_POOL_MEGABYTES": "0"})]
     (faults, mapped), (_, mapped_without) = (map(int, text.split()) for text in printed)

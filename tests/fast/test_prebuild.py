@@ -1,4 +1,4 @@
-"""C files of ours are built before their turn, while something else is done.
+"""C files of nbcompile are built early, while other work is done.
 
 In torch: tests of the compile workers, test/inductor/test_async_compile.py.
 """
@@ -24,7 +24,7 @@ def own_directory(tmp_path, monkeypatch):
 
 
 def test_the_launcher_is_built_once_though_two_threads_ask(monkeypatch):
-    """Who needs the launcher while it is built waits for that build, and starts none."""
+    """A thread that needs the launcher while it is built waits for that build."""
     compiler = toolchain.find()
     if not isinstance(compiler, toolchain.Compiler):
         pytest.skip(compiler.reason)
@@ -52,10 +52,10 @@ def test_the_launcher_is_built_once_though_two_threads_ask(monkeypatch):
 
 
 def test_what_evaluates_guards_on_sizes_is_under_way_when_the_backend_is_asked():
-    """Only for a graph that has symbols; and the backend does not wait for it."""
+    """The build starts only for a graph with symbols, and the backend does not wait for it."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
-    prebuild.start.cache_clear()  # an earlier test of this process may have asked for it
+    prebuild.start.cache_clear()  # an earlier test of this process may have started it
     seen = []
 
     def backend(graph, _inputs):
@@ -71,10 +71,10 @@ def test_what_evaluates_guards_on_sizes_is_under_way_when_the_backend_is_asked()
 
 
 def test_what_remembers_guards_is_under_way_when_the_backend_is_asked():
-    """Only for a graph that has many of them, as that of a module with parameters."""
+    """The build starts only for a graph with many guards, such as that of a module with parameters."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
-    prebuild.start.cache_clear()  # an earlier test of this process may have asked for it
+    prebuild.start.cache_clear()  # an earlier test of this process may have started it
     seen = []
 
     def backend(graph, _inputs):
@@ -89,12 +89,12 @@ def test_what_remembers_guards_is_under_way_when_the_backend_is_asked():
     assert many == few + 1
     prebuild.start(
         prebuild.WITH_MANY_GUARDS
-    ).join()  # a test that has a guard cache already, from another store, did not wait for it
+    ).join()  # a test that already has a guard cache, from another store, did not wait for it
     assert extension.is_built(guard_cache.SOURCE, toolchain.find())
 
 
 def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
-    """The build that fails ahead is asked for again by whoever needs it, and only then told."""
+    """A build that fails early is repeated when it is needed, and only then reported."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
     monkeypatch.setattr(compiler_processes, "run", lambda *_: (1, "refused"))
@@ -107,7 +107,7 @@ def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
 
 
 def test_waiting_threads_share_what_a_build_raised():
-    """A thread that waits for another's build gets its exception; the key can be built again afterwards."""
+    """A thread that waits for another thread's build gets its exception; the key can be built again."""
     key, inside, go_on = store.key_of("shared"), threading.Event(), threading.Event()
     told = []
 
@@ -135,7 +135,7 @@ def test_waiting_threads_share_what_a_build_raised():
 
 
 def test_ctrl_c_in_one_thread_does_not_reach_the_others():
-    """KeyboardInterrupt belongs to the thread that got it: who waited for its build is told that nothing was built."""
+    """KeyboardInterrupt is raised only in its own thread; a waiting thread gets an error or the build."""
     key = store.key_of("interrupted")
     told = []
 
@@ -160,7 +160,7 @@ def test_ctrl_c_in_one_thread_does_not_reach_the_others():
 
 
 def imported_beside(program: str) -> list[str]:
-    """Which of MODULES a fresh process has after a program."""
+    """The modules of MODULES that a new process has after a program."""
     whole = f"""
 import sys, torch, nbcompile
 from nbcompile.fast import prebuild
@@ -172,7 +172,7 @@ print(*(name for name in prebuild.MODULES if name in sys.modules))
 
 @pytest.mark.compiles
 def test_modules_are_imported_beside_a_compiler_only():
-    """The first kernels' build has them imported; what is captured only, or was built before, does not."""
+    """The modules are imported during the first build of kernels, and not without a build."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
     captured, built = (
@@ -193,7 +193,7 @@ def test_a_module_that_cannot_be_imported_stops_nothing(monkeypatch):
 
 
 def test_an_interrupt_beside_a_compiler_leaves_none_behind(monkeypatch):
-    """Ctrl-C during the import is the cell's, and the compiler is stopped."""
+    """Ctrl-C during the import is raised, and the compiler process is stopped."""
     compiler = toolchain.find()
     if not isinstance(compiler, toolchain.Compiler):
         pytest.skip(compiler.reason)

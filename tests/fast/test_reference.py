@@ -1,4 +1,4 @@
-"""The reference path: without the mechanisms that exist only for speed, every program does the same.
+"""The reference path: without the mechanisms for speed, every program has the same results.
 
 A program runs twice through the default backend, with ``config.reference`` on and off, and each run is recorded. Results,
 effects, graphs, guards, breaks and recompilations must be equal. The gate takes one program of ``STEP``; all of them are
@@ -30,7 +30,7 @@ from tests.support.processes import python
 
 STEP = 40
 GUARDS_OF_THE_TRACER = {"batches_of_different_sizes", "convolution", "split_heads"}
-"""Programs with guards on sizes that only AOTAutograd's tracer, or the one in its place, asks for."""
+"""Programs with guards on sizes that only one of the two tracers of ATen graphs needs."""
 NAMES = [
     pytest.param(name, marks=[] if number % STEP == 0 or name in GUARDS_OF_THE_TRACER else [pytest.mark.slow])
     for number, name in enumerate(sorted(programs()))
@@ -40,23 +40,23 @@ OF_THE_FRAME = (
     "id", "function", "status", "instead", "skip_reason", "cause", "failed_guards", "guards", "breaks", "graph", "inlined",
     "residual", "mutations", "resume_functions", "called_from", "resumes", "place", "failed", "symbols",
 )  # fmt: skip
-"""The fields of a frame's record that both paths must agree on; the ATen graphs come from two tracers."""
+"""The fields of a frame's record that must be equal on both paths; the ATen graphs come from two tracers."""
 
 
 class Recorded(harness.Ours):
-    """nbcompile, with its record."""
+    """nbcompile with its record."""
 
     def __init__(self, reference: bool) -> None:
         self.reference = reference
         self.frames: list[dict[str, Any]] = []
 
     def compile(self, function: Any, backend: Any, options: Any) -> Any:
-        """With the default backend, in place of the one that counts."""
+        """Compile with the default backend, instead of the one that counts."""
         return nbcompile.compile(function, **options)
 
     @contextlib.contextmanager
     def watched(self, settings: Any, seen: Any) -> Iterator[None]:
-        """With the record kept as data."""
+        """Watch a call, with its record as data."""
         frame_recorder = recorder.Recorder("program")
         with config.patch({**settings.config, "reference": self.reference}), frame_recorder.listening():
             yield
@@ -64,7 +64,7 @@ class Recorded(harness.Ours):
 
 
 def run(name: str, reference: bool) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Results and effects of a program's calls, and the record of its frames."""
+    """The results and side effects of a program's calls, and the record of its frames."""
     compiler = Recorded(reference)
     # A second run of the same program would load the first one's code.
     with config.patch(warm_start=False), same_process_state():
@@ -76,13 +76,13 @@ def run(name: str, reference: bool) -> tuple[list[dict[str, str]], list[dict[str
 
 @contextlib.contextmanager
 def same_process_state() -> Iterator[None]:
-    """Two runs find the same ids of hooks and the same registered pytree nodes: guards name both."""
+    """Equal ids of hooks and equal registered pytree nodes for two runs, because guards name both."""
     mixin = torch.autograd.function._HookMixin
     register_hook = mixin._register_hook
     ids_of_tracers = itertools.count(10**9)
 
     def register_with_another_id(*arguments: Any) -> Any:
-        """The two tracers register different numbers of hooks on autograd's nodes; a user's ids must not follow."""
+        """Register a hook with a separate counter: the two tracers register different numbers of hooks."""
         next_id, RemovableHandle.next_id = RemovableHandle.next_id, next(ids_of_tracers)
         try:
             return register_hook(*arguments)
@@ -99,14 +99,14 @@ def same_process_state() -> Iterator[None]:
 
 NUMBERS_OF_A_RUN = re.compile(
     r"(?<=compiled_fn_)\d+"  # graphs are numbered in a process
-    r"| #\d+(?!\w)"  # so are objects of one name, from the second on
+    r"| #\d+(?!\w)"  # and so are objects of one name, from the second on
     r"|0x[0-9a-f]{6,}|\d{9,}(\.\d+)?"  # addresses and ids; seconds since 1970
     r"|\d{4,}\.\d{6,}"  # seconds since the machine was started
 )
 
 
 def comparable(data: Any) -> Any:
-    """The same without numbers of one run or process. A symbol's refinements are a set: each tracer asks in its order."""
+    """The data without numbers of one run or process. Refinements of a symbol are a set: their order may differ."""
     if isinstance(data, dict):
         return {key: by_condition(comparable(value)) if key == "refinements" else comparable(value)
                 for key, value in data.items()}  # fmt: skip
@@ -121,19 +121,19 @@ def by_condition(refinements: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def dummy_of_nested_tensors() -> None:
-    """torch makes one for the process; its ragged size would be a symbol of whichever trace came first."""
+    """Create torch's dummy tensor, whose ragged size would otherwise be a symbol of the first trace."""
     torch.nested.nested_tensor_from_jagged(torch.ones(1, 1), torch.tensor([0, 1]))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_paths_agree(name: str) -> None:
-    """Results, effects and the record of a program are the same with and without the fast paths."""
+    """Results, side effects and the record of a program are the same with and without the fast paths."""
     facts, frames = run(name, reference=False)
     plain_facts, plain_frames = run(name, reference=True)
     assert list(differing(plain_facts, facts)) == []
     found = list(differing(plain_frames, frames))
     if name == "split_heads" and not torch.__version__.startswith("2.13"):
-        # From torch 2.14 on AOTAutograd asks for c // 2 < 2 * b * (c // 2), too, which follows from the other conditions.
+        # From torch 2.14 on AOTAutograd also needs c // 2 < 2 * b * (c // 2), which follows from the other conditions.
         found = [
             path for path in found if not re.match(r"\[2\]\.(guards\[\d+\]\.\w+|symbols\[\d\]\.refinements): ", path)
         ]
@@ -141,7 +141,7 @@ def test_both_paths_agree(name: str) -> None:
 
 
 def differing(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Where two trees of data differ."""
+    """The differences of two trees of data."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             yield from differing(one.get(key), other.get(key), f"{path}.{key}")
@@ -153,7 +153,7 @@ def differing(one: Any, other: Any, path: str = "") -> Iterator[str]:
 
 
 def test_the_reference_path_makes_no_fast_calls() -> None:
-    """After many calls nothing but the code object holds entries."""
+    """Only the code object has entries after many calls."""
     copies = set(cache._copies)
     with config.patch(reference=True):
         compiled = nbcompile.compile(lambda x: x + 1, backend="eager")
@@ -179,5 +179,5 @@ def child(reference: str) -> str:
 
 
 def test_the_environment_chooses_the_reference_path() -> None:
-    """``NBCOMPILE_REFERENCE=1`` leaves torch's tracer as torch has it; without it, a stub is in its place."""
+    """``NBCOMPILE_REFERENCE=1`` uses torch's tracer itself; otherwise a stub replaces it."""
     assert (child("0"), child("1")) == ("stubbed", "real")

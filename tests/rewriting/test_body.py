@@ -18,7 +18,7 @@ def body_of(**names):
 
 
 def test_fresh_names_meet_no_name_of_the_users():
-    """Neither a local, nor a global, nor a name that was given before."""
+    """A fresh name equals neither a local, nor a global, nor an earlier fresh name."""
     body = body_of(value=3)
     assert body.fresh("x") == "x_1"
     assert body.fresh("value") == "value_1"
@@ -27,7 +27,7 @@ def test_fresh_names_meet_no_name_of_the_users():
 
 
 def test_one_object_is_one_constant():
-    """The same object under the same name is bound once, another one gets a number."""
+    """The same object under the same name is bound once; another object gets a number."""
     body = body_of()
     first, second = [], []
     names = [body.constant(value, "held").id for value in (first, first, second)]
@@ -36,7 +36,7 @@ def test_one_object_is_one_constant():
 
 
 def test_names_of_constants_are_names_of_python():
-    """Whatever the object's own name is."""
+    """The name of a constant is an identifier, whatever the object's own name is."""
     body = body_of()
     for name in ("f.<locals>.helper", "<lambda>", "", "__compiled_fn_1", "class"):
         made = body.constant(object(), name)

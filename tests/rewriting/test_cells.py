@@ -1,4 +1,4 @@
-"""Cells of frames that go on in a resume function, and of frames whose residual program needs few variables."""
+"""Cells of frames that continue in a resume function, and cells of frames with few variables."""
 
 from collections.abc import Callable
 
@@ -137,14 +137,14 @@ FUNCTIONS = [
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("size", [1, 3])
 def test_an_empty_cell_raises_as_in_the_original(function: Callable[..., object], size: int) -> None:
-    """A cell variable that has no value raises UnboundLocalError in a resume function, too, though its cell is passed on."""
+    """A cell variable without a value raises UnboundLocalError in a resume function, too: its cell is passed."""
     expected = outcome(function, torch.ones(size))
     compiled = nbcompile.compile(function, backend="eager")
     assert [outcome(compiled, torch.ones(size)) for _ in range(3)] == [expected] * 3
 
 
 def test_a_nested_call_that_breaks_with_an_empty_cell() -> None:
-    """The same holds of a function that was inlined up to the break."""
+    """The error is the same in a function that was inlined up to the break."""
 
     def outer(t: torch.Tensor) -> object:
         try:
@@ -156,7 +156,7 @@ def test_a_nested_call_that_breaks_with_an_empty_cell() -> None:
 
 
 def test_a_frame_with_cells_and_few_variables() -> None:
-    """The hook stores the cells of the frame in locals of the program, behind which the free variables move."""
+    """The hook stores the frame's cells in locals of the program, before the free variables."""
 
     def with_cells(count: int) -> tuple[Callable[[], int], Callable[[], int]]:
         total = 5
@@ -182,7 +182,7 @@ def test_a_frame_with_cells_and_few_variables() -> None:
 
 
 def test_locals_after_a_break_show_variables_that_inner_functions_share():
-    """Cells that nothing else names afterwards, too, and none that is empty."""
+    """``locals()`` contains a cell that no later instruction names, and no empty cell."""
 
     def f(x, b):
         if b:

@@ -1,4 +1,4 @@
-"""Code objects with objects as constants."""
+"""Code objects whose constants are arbitrary objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def outer():
 
 
 def test_constants_are_the_objects_themselves():
-    """Not copies, and also inside of a tuple, which Python folds."""
+    """The constants are not copies, also inside a tuple, which Python folds."""
     first, second = object(), [2]
     code, shown = compile_function(
         outer().__code__, statements("return (__a, (__b, __a)), x"), {"__a": first, "__b": second}
@@ -34,7 +34,7 @@ def test_constants_are_the_objects_themselves():
 
 
 def test_signature_free_variables_and_place_are_those_of_the_replaced_code():
-    """The hook puts the code in the place of the other one's: C compares none of this."""
+    """The new code has these properties of the replaced code, because C does not compare them."""
     replaced = outer().__code__
     code, _ = compile_function(replaced, statements("return x"), {})
     for name in ("co_argcount", "co_freevars", "co_name", "co_qualname", "co_firstlineno", "co_filename"):
@@ -43,7 +43,7 @@ def test_signature_free_variables_and_place_are_those_of_the_replaced_code():
 
 
 def test_a_function_that_calls_itself_means_the_global():
-    """And not the function that is being compiled."""
+    """The function's own name is a global, not the function that is being compiled."""
 
     def f(x):
         return x
@@ -53,7 +53,7 @@ def test_a_function_that_calls_itself_means_the_global():
 
 
 def test_there_is_a_local_for_each_cell_of_the_replaced_frame():
-    """C stores the cells of the frame behind the arguments, whether the new code has variables there or not."""
+    """C stores the frame's cells after the arguments, whether the new code has variables there or not."""
 
     def f(x):
         a, b = x, x

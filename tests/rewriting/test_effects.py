@@ -1,4 +1,4 @@
-"""Side effects as statements: what they do to the objects, in which order, and whose methods they call."""
+"""Side effects as statements: their effect on objects, their order, and the methods that they call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = FromSource(LocalSource("x"))
 
 
 def of(x):
-    """The function that is replaced; ``x`` is the object that changes."""
+    """The function that is replaced; ``x`` is the mutated object."""
     return x
 
 
@@ -39,7 +39,7 @@ class Loud:
 
 
 def refusing(base, *names):
-    """A subclass of a container whose methods of these names fail."""
+    """A subclass of a container whose methods with these names raise an error."""
 
     def refuse(*_):
         raise AssertionError("a method of the user's class is called again")
@@ -48,7 +48,7 @@ def refusing(base, *names):
 
 
 def test_attributes_are_set_and_deleted():
-    """``x.a = 1; del x.b``."""
+    """The statements are ``x.a = 1; del x.b``."""
     target = Plain()
     target.b = 2
     Written(of, target).replay(recipes.SetAttribute(X, "a", Constant(1)), recipes.DeleteAttribute(X, "b"))
@@ -56,7 +56,7 @@ def test_attributes_are_set_and_deleted():
 
 
 def test_attributes_of_a_traced_class_are_set_past_its_own_methods():
-    """``plain`` is the built-in class whose ``__setattr__`` and ``__delattr__`` do it."""
+    """The built-in class in the recipe defines the ``__setattr__`` and ``__delattr__`` that run."""
     target = Loud()
     vars(target)["b"] = 2
     Written(of, target).replay(
@@ -66,7 +66,7 @@ def test_attributes_of_a_traced_class_are_set_past_its_own_methods():
 
 
 def test_values_are_settled_before_the_first_effect():
-    """``x.a, x.b = x.b, x.a`` swaps: no effect reads what another one has changed."""
+    """``x.a, x.b = x.b, x.a`` swaps the values: no side effect reads the result of another one."""
     target = Plain()
     target.a, target.b = [1], [2]
     Written(of, target).replay(
@@ -92,7 +92,7 @@ CONTAINERS = {
 
 
 def content(container):
-    """The items in their order; those of sets sorted."""
+    """The items in their order; those of a set are sorted."""
     if isinstance(container, dict):
         return list(container.items())
     return sorted(container) if isinstance(container, set) else list(container)
@@ -100,7 +100,7 @@ def content(container):
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_containers_change_in_place(name):
-    """The object stays the same one; the order of a dict is that of the items, or of the old keys."""
+    """The object is the same afterwards; a dict has the order of the new items, or of its old keys."""
     target, mutation, expected = CONTAINERS[name]
     target = target.copy()
     Written(of, target).replay(mutation)
@@ -141,7 +141,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", LOUD)
 def test_containers_of_a_traced_class_change_past_its_own_methods(name):
-    """The methods of the user's class have run while it was traced, and are not called a second time."""
+    """The user's methods ran while they were traced, and are not called again."""
     base, overridden, items, mutation = LOUD[name]
     target = refusing(base, *overridden)(items)
     Written(of, target).replay(mutation)
@@ -149,7 +149,7 @@ def test_containers_of_a_traced_class_change_past_its_own_methods(name):
 
 
 def test_items_are_made_before_their_container_is_cleared():
-    """New items that are read of the old ones: ``d = {"b": d["a"]}`` in place."""
+    """New items may be read from the old ones: ``d = {"b": d["a"]}`` in place."""
     target = {"a": [1]}
     old = target["a"]
     item = recipes.Call(Constant(dict.__getitem__, "getitem"), (X, Constant("a")))
@@ -163,7 +163,7 @@ scale = 3
 
 
 def test_globals_are_set_in_their_own_dict():
-    """A global is set, deleted, and need not be there to be deleted; a dict of another module's globals is its own."""
+    """A global is set and deleted, also if it does not exist, in its own module's dict."""
     other = {"scale": 1}
     try:
         Written(of, None).replay(recipes.SetGlobal("scale", Constant(5)))
@@ -177,7 +177,7 @@ def test_globals_are_set_in_their_own_dict():
 
 
 def test_free_variables_and_other_cells_are_filled_and_emptied():
-    """By the name of the variable where the frame has it, else by the cell's content."""
+    """A variable of the frame is set by its name, any other cell by its contents."""
     count, other = 1, 2
 
     def sees(x):
@@ -198,14 +198,14 @@ def test_free_variables_and_other_cells_are_filled_and_emptied():
 
 
 def test_a_call_for_its_effect_is_evaluated_once():
-    """A deferred ``print``, say: its result is dropped."""
+    """The call runs once, and its result is dropped."""
     called = []
     Written(of, called).replay(recipes.Evaluate(recipes.Call(Attribute(X, "append"), (Constant(1),))))
     assert called == [1]
 
 
 def test_each_effect_is_recorded_with_its_object_and_its_statements():
-    """What the record shows: the target's text, or the name of a global or cell, and the statements that replay it."""
+    """The record has the text of the target, or the name of a global or cell, and the statements."""
     written = Written(of, None)
     written.effects.replay(
         [
@@ -226,7 +226,7 @@ def test_each_effect_is_recorded_with_its_object_and_its_statements():
 
 
 def test_constants_and_names_are_not_settled_twice():
-    """A constant stays itself; a value with a local is referred to; one object is one local for two effects."""
+    """A constant needs no local, and a value with a local is not built again."""
     written = Written(of, None)
     constant = Constant(3)
     assert written.effects.settle_values(constant) is constant

@@ -1,4 +1,4 @@
-"""The end of a program that breaks its graph: the broken instruction, then the rest of the function."""
+"""The end of a program that breaks the graph: the instruction that breaks it, then the rest of the function."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def offset(function, opname, argval=None, *, after=False, number=0):
 
 
 def rest(function, at, pushes, *live, stack=(), callee=None, cells=()):
-    """The point where a function resumes, with the recipes of the locals that live on."""
+    """The point where a function resumes, with recipes of its live locals."""
     line = function.__code__.co_firstlineno
     return ResumePoint(at, tuple(stack), pushes, tuple(live), tuple(cells), line, callee)
 
 
 def after(function, opname, *live, number=0):
-    """The point behind the call or the operation, whose result is pushed."""
+    """The point after a call or an operation, whose result is pushed."""
     return rest(function, offset(function, opname, after=True, number=number), 1, *live)
 
 
 def ending(function, arguments, action, *resume, mutations=(), **more):
-    """Write the end of the program and run it."""
+    """The writer of a program's end, which a test then runs."""
     written = Written(function, *arguments)
     end = GraphBreak(action, resume, more.pop("contexts", ()), None, **more)
     written.end.end_with_graph_break(end, mutations)
@@ -52,13 +52,13 @@ def ending(function, arguments, action, *resume, mutations=(), **more):
 
 
 def calling(x, log):
-    """A function with a call that nothing can trace."""
+    """A function with a call that cannot be traced."""
     y = log.append(x)
     return y, x, "rest"
 
 
 def test_the_call_runs_and_the_rest_gets_its_result():
-    """The call is made once, and what it returns is on the resume function's stack, beside the live locals."""
+    """The call runs once, and the resume function gets its result and the live locals."""
     log = []
     action = BrokenCall(Attribute(LOG, "append"), (X,))
     written = ending(calling, (5, log), action, after(calling, "CALL", ("x", X)))
@@ -71,13 +71,13 @@ def test_the_call_runs_and_the_rest_gets_its_result():
 
 
 def gathering(x, log):
-    """A call with everything that a call can have."""
+    """A call with positional, keyword, star and double-star arguments."""
     y = log(x, *x, k=1, **{"m": 2})
     return y
 
 
 def test_a_call_has_its_stars_and_keywords():
-    """Positional arguments first, then the items of the star; keywords, then those of the double star."""
+    """Positional arguments come before those of the star, keywords before those of the double star."""
     action = BrokenCall(LOG, (X,), (("k", Constant(1)),), X, Build("dict", (Constant("m"), Constant(2))))
     point = after(gathering, "CALL_FUNCTION_EX")
     got = ending(gathering, ((7, 8), lambda *given, **named: (given, named)), action, point).run()
@@ -85,7 +85,7 @@ def test_a_call_has_its_stars_and_keywords():
 
 
 def test_effects_run_between_the_live_values_and_the_broken_call():
-    """What lives on is what it was before them; the call sees what they have done."""
+    """Live values are read before the side effects, and the call sees the effects."""
     log = []
     live = ("x", Call(Constant(len, "len"), (LOG,)))
     seen = BrokenCall(Call(Constant(lambda log: log.copy, "copier"), (LOG,)), ())
@@ -106,14 +106,14 @@ def comparing(x, log):
 
 @pytest.mark.parametrize("symbol", [*COMPARED, "!="])
 def test_comparisons_are_those_of_their_symbol(symbol):
-    """Each symbol is tried on a smaller and on an equal left side."""
+    """The comparison is that of the symbol, for a smaller and for an equal left operand."""
     for x, expected in zip((1, 2), COMPARED.get(symbol, (True, False)), strict=True):
         action = BrokenOperation("compare", (X, LOG), symbol)
         assert ending(comparing, (x, 2), action, after(comparing, "COMPARE_OP")).run() is expected
 
 
 def test_a_comparison_can_be_asked_for_its_truth():
-    """What a jump takes, from 3.13 on: the result is a bool where the comparison gave another object."""
+    """The result is a bool for a jump, from 3.13 on, and otherwise the object that the comparison returns."""
 
     class Odd:
         def __lt__(self, other):
@@ -125,7 +125,7 @@ def test_a_comparison_can_be_asked_for_its_truth():
 
 
 def storing(x, log):
-    """Operations that push nothing, and one that does."""
+    """Operations that push no value, and one that does."""
     log[x] = 1
     log.note = x
     return log[x]
@@ -136,7 +136,7 @@ class Items(dict):
 
 
 def test_items_and_attributes_are_stored_once():
-    """A store pushes nothing: the resume function has an empty stack."""
+    """A store pushes no value, so the resume function has an empty stack."""
     log = Items()
     live = (("log", LOG), ("x", X))
     stored = rest(storing, offset(storing, "STORE_SUBSCR", after=True), 0, *live)
@@ -152,14 +152,14 @@ def test_items_and_attributes_are_stored_once():
 
 
 def jumping(x, log):
-    """Two ways."""
+    """A function with a branch."""
     if x:
         return "true", log
     return "false", log
 
 
 def ways(function):
-    """The points behind a jump that is taken if its test is false: where it is true, and where it is false."""
+    """The points after a jump: for a true condition, and for a false one."""
     instructions = list(dis.get_instructions(function))
     at = next(at for at, each in enumerate(instructions) if "POP_JUMP" in each.opname)
     live = (("log", LOG),)
@@ -168,14 +168,14 @@ def ways(function):
 
 @pytest.mark.parametrize(("x", "expected"), [([], "false"), ([1], "true"), (None, "false")])
 def test_a_jump_has_two_resume_functions(x, expected):
-    """The first where the condition is true; both get the live locals."""
+    """The first resume function is for a true condition; both receive the live locals."""
     written = ending(jumping, (x, "log"), BrokenJump(X, "truth"), *ways(jumping))
     assert written.run() == (expected, "log")
     assert len(written.end.resume_codes) == 2
 
 
 def test_a_test_for_none_asks_no_truth():
-    """``is None`` is the identity: a list without items is not None, and ``__bool__`` is not called."""
+    """``is None`` compares the identity: an empty list is not None, and ``__bool__`` is not called."""
 
     class Unasked:
         def __bool__(self):
@@ -186,7 +186,7 @@ def test_a_test_for_none_asks_no_truth():
 
 
 class Manager:
-    """A context manager that writes down when it is entered and left."""
+    """A context manager that records its entry and its exit."""
 
     def __init__(self, log):
         self.log = log
@@ -199,7 +199,7 @@ class Manager:
 
 
 def test_active_blocks_are_entered_around_the_broken_call():
-    """The graph has left them: the call runs inside, and only the call."""
+    """The graph has exited the blocks, so only the broken call runs inside them."""
     log = []
     written = ending(
         calling, (Manager(log), log), BrokenCall(Attribute(LOG, "append"), (Constant("call"),)),
@@ -210,7 +210,7 @@ def test_active_blocks_are_entered_around_the_broken_call():
 
 
 def test_a_rest_without_a_broken_call_runs_as_python():
-    """Nothing is left out: the rest of the function is a generated function that is not compiled."""
+    """The rest of the function is a generated function that is not compiled."""
     log = []
     point = rest(calling, offset(calling, "RESUME", after=True), 0, ("log", LOG), ("x", X))
     written = ending(calling, (3, log), Continue(), point)
@@ -225,13 +225,13 @@ def outer(x, log):
 
 
 def middle(x, log):
-    """Another one, between them."""
+    """A caller between the two others."""
     y = calling(x, log)
     return "middle", y
 
 
 def test_callers_go_on_with_what_the_inner_function_returns():
-    """A break in a function that was inlined twice: the rests are called inside out, each with the one before."""
+    """A break in a function that was inlined twice calls the resume functions from the inside out."""
     log = []
     inner, between = (Callee(each.__code__, globals(), ()) for each in (calling, middle))
     broken = rest(calling, offset(calling, "CALL", after=True), 1, ("x", X), callee=inner)
@@ -247,7 +247,7 @@ def test_callers_go_on_with_what_the_inner_function_returns():
 
 
 def test_a_callers_argument_is_the_result_where_the_inner_rest_runs_as_python():
-    """Nothing was broken: the innermost rest is called first, and its result is the caller's argument."""
+    """The innermost function runs first, and its result is the caller's argument."""
     log = []
     inner = Callee(calling.__code__, globals(), ())
     start = rest(calling, offset(calling, "RESUME", after=True), 0, ("log", LOG), ("x", X), callee=inner)
@@ -257,7 +257,7 @@ def test_a_callers_argument_is_the_result_where_the_inner_rest_runs_as_python():
 
 
 def closing(x, log):
-    """A function whose cell outlives the break."""
+    """A function whose cell is used after the break."""
 
     def inner():
         return x
@@ -267,7 +267,7 @@ def closing(x, log):
 
 
 def test_cells_are_passed_on():
-    """The resume function has the cell itself in its closure: it reads what the cell holds."""
+    """The resume function has the cell itself in its closure, and reads its contents."""
     log = []
     cell = recipes.SharedValue(1, Cell(Constant("content")))
     point = rest(closing, offset(closing, "CALL", after=True), 1, ("inner", Constant("function")), cells=(("x", cell),))
@@ -277,12 +277,12 @@ def test_cells_are_passed_on():
 
 
 def stacking(x, log):
-    """A call while another operand waits on the stack."""
+    """A call while another operand is on the stack."""
     return [x, log.append(x)]
 
 
 def test_operands_that_wait_are_carried_beneath_the_result():
-    """They are named ``___stack0``, and come before the result on the stack."""
+    """The operands have names like ``___stack0``, and are below the result on the stack."""
     log = []
     point = rest(stacking, offset(stacking, "CALL", after=True), 1, stack=(StackSlot("value", Build("tuple", (X,))),))
     written = ending(stacking, (4, log), BrokenCall(Attribute(LOG, "append"), (X,)), point)
@@ -291,7 +291,7 @@ def test_operands_that_wait_are_carried_beneath_the_result():
 
 
 def test_kinds_of_carried_values_are_those_of_their_recipes():
-    """What the record calls them: a tensor, an input, a constant, a container, a function, or a value."""
+    """The kinds in the record are tensor, input, constant, container, function and value."""
     kinds = {
         "tensor": recipes.GraphOutput(0), "input": X, "constant": Constant(1), "list": Build("list", ()),
         "set": recipes.SharedValue(7, Build("set", (Constant(1),))),

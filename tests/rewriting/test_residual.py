@@ -1,4 +1,4 @@
-"""The program that runs in the place of a frame."""
+"""The program that runs instead of a frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbcompile.tracing.inputs.dynamism import Dynamism
 
 
 def residual(function, **values):
-    """The residual program of a function, whose graph runs as it was captured."""
+    """The residual program of a function, which runs the captured graph."""
     frame = Frame(function.__code__, values, function.__globals__, vars(builtins))
     trace = tracer.trace(frame, Options(), Dynamism(False))
     return residual_program(frame, trace, None if trace.graph is None else trace.graph.module.forward)
@@ -27,7 +27,7 @@ def run(program, *arguments):
 
 
 def test_what_is_shown_is_what_runs():
-    """The text has the names of the objects that are constants of the code."""
+    """The text contains the names of the objects that are constants of the code."""
 
     def f(x, xs):
         xs.append(3)
@@ -41,7 +41,7 @@ def test_what_is_shown_is_what_runs():
 
 
 def test_no_global_of_the_users_is_touched():
-    """Compiled graphs and resume functions are constants of the code object."""
+    """Compiled graphs and resume functions are constants of the code object, not globals."""
 
     def f(x):
         return x.sin()
@@ -52,7 +52,7 @@ def test_no_global_of_the_users_is_touched():
 
 
 def test_the_value_is_known_before_side_effects_run():
-    """No effect can change what is returned."""
+    """The returned value is read before side effects, so no effect changes it."""
 
     def f(x, box):
         old = box[0]
@@ -65,7 +65,7 @@ def test_the_value_is_known_before_side_effects_run():
 
 
 def test_a_break_leaves_one_thing_to_python_and_calls_what_is_left():
-    """The resume function takes the live values, and only those."""
+    """The resume function receives only the live values."""
 
     def f(x, unused):
         y = x + 1
@@ -79,7 +79,7 @@ def test_a_break_leaves_one_thing_to_python_and_calls_what_is_left():
 
 
 def test_a_graph_that_raises_after_side_effects_runs_as_written():
-    """Effects before the operator that fails are there, and what the program catches is caught."""
+    """Side effects before the operator that fails are visible, and the program can catch the error."""
 
     def f(x, index, log):
         log.append("begun")
@@ -95,7 +95,7 @@ def test_a_graph_that_raises_after_side_effects_runs_as_written():
 
 
 def test_signature_and_name_stay():
-    """C puts the code in the place of the frame's: arguments and free variables must be the same."""
+    """The parameters and free variables must be the same, because C replaces the frame's code."""
 
     def f(x, /, *rest, k=1, **more):
         return x + k

@@ -1,8 +1,8 @@
-"""Tests for nbcompile.rewriting.resume: going on in a resume function is going on.
+"""Tests for nbcompile.rewriting.resume: a resume function continues like the original.
 
 The main test stops every function of CASES before each instruction that it
-runs, takes the frame's stack, locals and cells as they are, and goes on in a
-resume function. Result, exception and log must be those of the original.
+runs, captures the stack, the locals and the cells of the frame, and continues
+in a resume function. Result, exception and log must equal the original's.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.rewriting.resume import resume_function_code, resume_info
 from nbcompile.rewriting.resume_layout import CannotResume, Slot
 
-# -- looking into a running frame ----------------------------------------------------------------------
+# -- the contents of a running frame ------------------------------------------------------------------------
 
 NULL = object()
-"""Stands for an empty slot."""
+"""The value of an empty slot."""
 
 
 def frame_slots(frame: types.FrameType, depth: int) -> tuple[list[object], list[object]]:
@@ -54,7 +54,7 @@ def slot_value(address: int) -> object:
 
 
 class Analysed:
-    """A code object and what is known of it."""
+    """A code object and the results of its analysis."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
@@ -98,11 +98,11 @@ def capture(frame: types.FrameType, analysed: Analysed) -> Captured:
     )
 
 
-# -- going on from there --------------------------------------------------------------------------------
+# -- continuation in a resume function --------------------------------------------------------------------
 
 
 def go_on(at: Captured, scope: dict[str, Any], enter: bool) -> object:
-    """Run the rest of a captured frame in a resume function."""
+    """The result of a captured frame that continues in a resume function."""
     layout, passed = stack_layout(at, enter)
     bound = {name: value for name, value in at.variables.items() if value is not NULL and name in at.needed}
     cells = tuple(name for name in at.code.co_cellvars if isinstance(bound.get(name), types.CellType))
@@ -116,7 +116,7 @@ def go_on(at: Captured, scope: dict[str, Any], enter: bool) -> object:
 
 
 def stack_layout(at: Captured, enter: bool) -> tuple[tuple[Slot, ...], list[object]]:
-    """What is what on a stack, and the arguments for it."""
+    """The kind of each slot on a stack, and the arguments for it."""
     layout: list[Slot] = []
     passed: list[object] = []
     # Each saved exception was current until the next handler began.
@@ -138,7 +138,7 @@ def stack_layout(at: Captured, enter: bool) -> tuple[tuple[Slot, ...], list[obje
 
 @dataclass(slots=True)
 class Outcome:
-    """What running a function led to."""
+    """The outcome of a call."""
 
     result: str
     error: str
@@ -154,17 +154,17 @@ def outcome(run: Callable[[], object], log: list[object]) -> Outcome:
 
 
 def elsewhere(run: Callable[[], Outcome]) -> Outcome:
-    """Run in a thread of its own, where no exception is being handled."""
+    """The outcome of a call in another thread, where no exception is being handled."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(run).result()
 
 
 REPEATED = ("enter", "enter outer")
-"""What entering a context manager again logs a second time."""
+"""Log entries that a second entry into a context manager repeats."""
 
 
 def boundaries(function: types.FunctionType, arguments: Callable[[], tuple[Any, ...]], enter: bool) -> Iterator[str]:
-    """Go on before each instruction that a call runs; yield what differed from the original."""
+    """Continue before each instruction that a call runs; yield the differences from the original."""
     log: list[object] = []
     CURRENT[0] = log
     copy = in_scope(function, {**function.__globals__, "log": log})
@@ -187,7 +187,7 @@ def boundaries(function: types.FunctionType, arguments: Callable[[], tuple[Any, 
 
 
 def steps(function: types.FunctionType, arguments: tuple[Any, ...], code: Analysed) -> list[int]:
-    """The steps of a call at which to stop: each instruction's first two times."""
+    """The steps of a call at which to stop: the first two executions of each instruction."""
     offsets: list[int] = []
     stop_at(function, arguments, 0, lambda frame: offsets.append(frame.f_lasti))
     assert len(offsets) > 3
@@ -199,8 +199,8 @@ def stop_at(
 ) -> None:
     """Call ``stop`` before the step-th instruction that a call of the function runs (0: before each).
 
-    The call then runs to its end on what ``stop`` left of its iterators and lists:
-    raising instead would leave exceptions half handled. What it does is ignored.
+    The call then continues with the iterators and lists as ``stop`` left them: an
+    exception would leave handlers unfinished. The result of the call is ignored.
     """
     began = next(each.offset for each in disassemble(function.__code__) if each.opcode == "RESUME")
     steps = 0
@@ -216,7 +216,7 @@ def stop_at(
                 stop(frame)
         return trace
 
-    sys._getframe().f_trace_opcodes = True  # 3.12 looks at the calling frame when tracing begins
+    sys._getframe().f_trace_opcodes = True  # 3.12 reads this flag of the calling frame when tracing begins
     sys.settrace(trace)
     try:
         function(*arguments)
@@ -238,7 +238,7 @@ log: list[Any] = []
 
 
 class Manager:
-    """A context manager that can be entered again."""
+    """A context manager that can be entered several times."""
 
     def __init__(self, swallow: bool = False, name: str = "") -> None:
         self.swallow = swallow
@@ -534,7 +534,7 @@ RE_ENTERED = [case for case in CASES if case[0] in (contexts, contexts_in_loops)
     ids=lambda each: getattr(each, "__name__", str(each)),
 )
 def test_every_boundary(function: types.FunctionType, arguments: Callable[[], tuple[Any, ...]], enter: bool) -> None:
-    """Going on in a resume function, before any instruction that runs, gives what the original gives."""
+    """A resume function before any instruction gives the original's result."""
     cell_values = [cell.cell_contents for cell in function.__closure__ or ()]
 
     def fresh() -> tuple[Any, ...]:
@@ -549,7 +549,7 @@ def test_every_boundary(function: types.FunctionType, arguments: Callable[[], tu
 
 
 def place(function: Callable[..., object], opcode: str, occurrence: int = 0) -> int:
-    """The offset of an instruction, by opcode."""
+    """The offset of an instruction, by its opcode."""
     return [each.offset for each in disassemble(function.__code__) if each.opcode == opcode][occurrence]
 
 
@@ -563,7 +563,7 @@ def go_on_in_two_lines() -> types.CodeType:
 
 
 def test_names_and_lines_are_those_of_the_user() -> None:
-    """A resume function is named after the user's function and line, and its traceback shows the user's lines."""
+    """A resume function has the name of the user's function and line, and its traceback shows the user's lines."""
     line = two_lines.__code__.co_firstlineno + 1
     code = go_on_in_two_lines()
     assert code.co_name == f"torch_dynamo_resume_in_two_lines_at_{line}"
@@ -577,13 +577,13 @@ def test_names_and_lines_are_those_of_the_user() -> None:
 
 
 def test_the_line_of_the_break_can_be_given() -> None:
-    """Both sides of a branch are named after the line that broke."""
+    """Both resume functions of a branch are named after the line that broke."""
     code = resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",), line=7)
     assert code.co_name == "torch_dynamo_resume_in_two_lines_at_7"
 
 
 def test_one_place_has_one_code_object() -> None:
-    """Asking again gives the same object; another layout gives another."""
+    """A second request returns the same code object; another layout gives another one."""
     code = go_on_in_two_lines()
     assert go_on_in_two_lines() is code
     other = resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x", "y"))
@@ -591,7 +591,7 @@ def test_one_place_has_one_code_object() -> None:
 
 
 def test_equal_functions_of_two_files_do_not_share() -> None:
-    """Code objects compare equal across files; their resume functions are two all the same."""
+    """Code objects of two files compare equal, but each has its own resume function."""
     twin = two_lines.__code__.replace(co_filename="elsewhere.py")
     first = go_on_in_two_lines()
     second = resume_function_code(twin, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",))
@@ -599,7 +599,7 @@ def test_equal_functions_of_two_files_do_not_share() -> None:
 
 
 def test_info() -> None:
-    """A resume function knows where it comes from; other code does not."""
+    """A resume function has information about its origin; other code has none."""
     info = resume_info(go_on_in_two_lines())
     assert info is not None
     assert info.original() is two_lines.__code__
@@ -616,12 +616,12 @@ def three_steps(x: int) -> object:
 
 
 def test_resuming_a_resume_function_goes_back_to_the_original() -> None:
-    """However often tracing stops, the resume function is made from the user's code."""
+    """A resume function of a resume function is created from the user's code."""
     code = three_steps.__code__
     first = resume_function_code(code, place(three_steps, "STORE_FAST"), (Slot.VALUE,), (), ("b",))
     assert first.co_freevars == ("b",)
     offset = next(each.offset for each in disassemble(first) if each.opcode == "STORE_DEREF")
-    # In the first resume function, b is a free variable: its frame has no cell variable of that name.
+    # In the first resume function, b is a free variable: its frame has no cell variable with that name.
     second = resume_function_code(first, offset, (Slot.VALUE,), ("a",))
     direct = resume_function_code(code, place(three_steps, "STORE_DEREF"), (Slot.VALUE,), ("a",), ("b",))
     assert second is direct
@@ -635,7 +635,7 @@ def test_resuming_a_resume_function_goes_back_to_the_original() -> None:
 
 
 def test_a_break_inside_the_prologue() -> None:
-    """Where entering a context manager again breaks, the resume function itself is resumed, under the same name."""
+    """A break during the entry into a context manager resumes the resume function itself, under the same name."""
 
     def f(x: int) -> int:
         with Manager():
@@ -650,7 +650,7 @@ def test_a_break_inside_the_prologue() -> None:
 
 
 def test_a_context_manager_that_fails_to_be_entered_again_raises_in_its_place() -> None:
-    """The handlers around the ``with`` statement, and the outer managers, see the exception."""
+    """The handlers around the ``with`` statement and the outer managers receive the exception."""
     left = []
 
     class Outer(Manager):
@@ -677,7 +677,7 @@ def test_a_context_manager_that_fails_to_be_entered_again_raises_in_its_place() 
 
 
 def test_arguments_leave_nothing_behind() -> None:
-    """The stack's arguments are no longer locals once the prologue is through, so they can be freed."""
+    """The arguments for the stack are not locals after the prologue, so they can be freed."""
 
     def f(x: object) -> object:
         y = x
@@ -688,7 +688,7 @@ def test_arguments_leave_nothing_behind() -> None:
 
 
 def test_code_that_cannot_run_again_is_dropped() -> None:
-    """What no path leads to from the place is not in the resume function; loops bring earlier code back."""
+    """Unreachable code is not in the resume function; code that a loop reaches again is."""
 
     def f(n: int) -> int:
         print("before")
@@ -712,14 +712,14 @@ def suspended() -> Iterator[int]:
     [(suspended.__code__, "generator"), (compile("x = 1", "", "exec"), "class or module")],
 )
 def test_what_cannot_be_resumed(code: types.CodeType, reason: str) -> None:
-    """Generators and module bodies are refused, with the reason."""
+    """Generators and module bodies cannot be resumed, and the error has the reason."""
     offset = disassemble(code)[-1].offset
     with pytest.raises(CannotResume, match=reason):
         resume_function_code(code, offset, (Slot.VALUE,), ())
 
 
 def test_a_wrong_stack_is_refused() -> None:
-    """A layout of another depth than the code has there never becomes a function."""
+    """A layout whose depth differs from that of the code raises an error."""
     with pytest.raises(CannotResume, match="depth 1, not 2"):
         resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE, Slot.NULL), ())
     with pytest.raises(CannotResume, match="no instruction"):
@@ -727,7 +727,7 @@ def test_a_wrong_stack_is_refused() -> None:
 
 
 def test_nothing_outlives_the_function() -> None:
-    """Remembering resume functions keeps neither them nor the user's code alive."""
+    """The cache of resume functions keeps neither them nor the user's code alive."""
     scope: dict[str, Any] = {}
     exec("def f(x):\n    y = x + 1\n    return y", scope)
     function = scope.pop("f")

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.rewriting.resume_layout: how the variables of a frame are passed to its resume function."""
+"""Tests for nbcompile.rewriting.resume_layout: the parameters of a resume function for the frame's variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def layout(
 
 
 def test_operands_come_before_live_locals():
-    """The operand stack, bottom first, then the live locals, are the arguments; dead locals are plain locals."""
+    """The arguments are the operand stack from the bottom, then the live locals; dead locals are plain locals."""
 
     def function(x, y):
         dead = x
@@ -32,7 +32,7 @@ def test_operands_come_before_live_locals():
 
 
 def test_the_result_of_an_inlined_call_takes_two_operands():
-    """A slot for a call is passed as the resume function and the tuple of its arguments."""
+    """A slot for a call has two arguments: the resume function and the tuple of its arguments."""
 
     def function(x):
         return x
@@ -41,7 +41,7 @@ def test_the_result_of_an_inlined_call_takes_two_operands():
 
 
 def test_names_of_operands_are_free():
-    """A local variable that is called as an operand would be keeps its name."""
+    """A local variable with the name of an operand does not collide with it."""
 
     def function(___stack0, ___stack2, /):
         return ___stack0 + ___stack2
@@ -51,7 +51,7 @@ def test_names_of_operands_are_free():
 
 
 def test_a_cell_is_a_free_variable():
-    """A cell that is passed is in the closure; one that is not passed begins new."""
+    """A cell that is passed is in the closure; any other one is new."""
 
     def function(x):
         shared, new = x, x

@@ -1,4 +1,4 @@
-"""A graph that raises leaves nothing behind: Python runs the function's own code from its start."""
+"""A graph that raises an error has no effect: Python runs the function's own code from its start."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def chosen(ids):
 
 
 class Counter:
-    """Counts its calls."""
+    """A callable that counts its calls."""
 
     calls = 0
 
@@ -123,7 +123,7 @@ FUNCTIONS = {
 
 
 def play(function, ids):
-    """What a call returns or raises, and what it left."""
+    """The result or the error of a call, the notes, the calls and the modes afterwards."""
     NOTES.clear()
     counter.calls = 0
     try:
@@ -136,7 +136,7 @@ def play(function, ids):
 
 
 def require_same(found, expected):
-    """Also the values of tensors."""
+    """Assert that two outcomes are equal, with the values of tensors."""
     if not isinstance(expected[0], tuple) or not isinstance(expected[0][0], str):
         torch.testing.assert_close(found[0], expected[0])
     else:
@@ -147,7 +147,7 @@ def require_same(found, expected):
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_operator_that_fails_when_the_graph_runs(name, backend):
-    """Side effects before it are there, those after it are not; what catches the exception gets it; loaded, too."""
+    """Side effects before the operator happen, later ones do not, and a handler gets the error, also when loaded."""
     function = FUNCTIONS[name]
     compile_again = 2 if backend == "inductor" else 1
     for _ in range(compile_again):
@@ -159,7 +159,7 @@ def test_an_operator_that_fails_when_the_graph_runs(name, backend):
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_parameters_of_every_kind(backend):
-    """The function itself, not inlined: its code is given the same arguments."""
+    """The code of the function itself, which is not inlined, receives the same arguments."""
     compiled = nbcompile.compile(of_many_kinds, backend=backend)
     for ids in (GOOD, BAD):
 
@@ -175,7 +175,7 @@ def text(function, *arguments):
 
 
 def test_only_where_it_may_be_seen_and_is_sound():
-    """A graph that writes to an input or draws random numbers does not run twice; one that cannot fail need not."""
+    """A graph that mutates an input or draws random numbers does not run again, and one that cannot fail need not."""
     assert "as_written" in text(counts_before_and_after, GOOD)
     assert "as_written" in text(catches, GOOD)
     assert "as_written" in text(chosen, GOOD)
@@ -207,7 +207,7 @@ def test_only_where_it_may_be_seen_and_is_sound():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("enter", [torch.no_grad, torch.inference_mode, lambda: torch.autocast("cpu")])
 def test_modes_after_a_failure(backend, enter):
-    """A graph that raises within a mode leaves it."""
+    """A graph that raises an error inside a mode exits the mode."""
 
     def f(ids):
         with enter():
@@ -243,7 +243,7 @@ WITH_ONE_OF_SEVERAL = {
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("name", WITH_ONE_OF_SEVERAL)
 def test_errors_name_what_those_of_eager_mode_name(name, backend):
-    """Of several values that are wrong the first, and nothing where there is no place for any; loaded, too."""
+    """The error names the first wrong value, or none where eager mode names none, also when loaded."""
     function, *arguments = WITH_ONE_OF_SEVERAL[name]
     with pytest.raises((IndexError, RuntimeError, AssertionError)) as expected:
         function(*arguments)
@@ -256,7 +256,7 @@ def test_errors_name_what_those_of_eager_mode_name(name, backend):
 
 
 def failing_backend(graph_module, example_inputs):
-    """Compiles to something that raises at each call."""
+    """A backend whose compiled function raises an error at each call."""
 
     def run(*_):
         raise ZeroDivisionError("of the backend")
@@ -285,7 +285,7 @@ def catches_errors_of_backends(ids):
     ],
 )
 def test_an_error_of_the_users_backend_is_raised(function):
-    """No run as written hides what fails in the backend alone; what came before it is undone, and modes are restored."""
+    """An error of the backend alone is raised; its side effects are undone, and modes are restored."""
     NOTES.clear()
     counter.calls = 0
     given = GOOD.clone()
@@ -301,7 +301,7 @@ def test_an_error_of_the_users_backend_is_raised(function):
 
 
 def own_text(graph_module, example_inputs):
-    """Runs the graph, and words its errors in its own way."""
+    """A backend that runs the graph and raises errors with another text."""
 
     def run(*arguments):
         try:
@@ -314,7 +314,7 @@ def own_text(graph_module, example_inputs):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_operator_that_fails_in_the_users_backend(name):
-    """The program's error is eager's, in whatever words the backend has it, and side effects before it are there."""
+    """The error is eager mode's, whatever text the backend has, and side effects before it happen."""
     function = FUNCTIONS[name]
     compiled = nbcompile.compile(function, backend=own_text)
     for ids in (GOOD, BAD, GOOD, BAD):
@@ -331,7 +331,7 @@ def writes_in_a_mode(x):
 
 @pytest.mark.parametrize("backend", [own_text, lambda graph_module, example_inputs: graph_module.forward])
 def test_modes_after_a_failure_in_the_users_backend(backend):
-    """A graph that does not run again leaves the mode in which it raises, too."""
+    """A graph that does not run again exits its mode after an error, too."""
     compiled = nbcompile.compile(writes_in_a_mode, backend=backend)
     with pytest.raises(torch.linalg.LinAlgError):
         compiled(-torch.ones(2, 2))

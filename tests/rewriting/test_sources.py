@@ -1,4 +1,4 @@
-"""What a residual program reads again is read as it was when it was traced: nobody is asked a second time."""
+"""Values that a residual program reads again are those of the trace, without a second call of the user's code."""
 
 import random
 
@@ -33,7 +33,7 @@ def of_an_attribute(x):
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 @pytest.mark.parametrize("function", [of_a_gradient, beside_a_graph, of_several, after_a_store, of_an_attribute])
 def test_a_tensors_class_is_asked_as_often_as_by_eager(function, backend):
-    """An attribute of a tensor whose class answers for functions of torch; it was asked without end where it broke."""
+    """``__torch_function__`` is called as often as in eager mode, also where the graph breaks."""
     kinds, calls = [], []
     for each in (function, nbcompile.compile(function, backend=backend)):
         for _ in range(2):
@@ -57,7 +57,7 @@ class Holder(torch.nn.Module):
 
 
 parameters = Holder()
-"""Named as the local would be that the residual program reads its parameters with."""
+"""A global with the name of the local that the residual program uses for parameters."""
 
 
 def through_a_global(x):
@@ -66,7 +66,7 @@ def through_a_global(x):
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_local_of_the_residual_program_hides_no_global(backend):
-    """Names of the residual program's own are no names of globals."""
+    """Names in the residual program differ from the names of globals."""
     x = torch.randn(2, 3)
     compiled = nbcompile.compile(through_a_global, backend=backend)
     for _ in range(3):
@@ -74,7 +74,7 @@ def test_a_local_of_the_residual_program_hides_no_global(backend):
 
 
 def test_an_int_of_thousands_of_digits_is_no_literal():
-    """Python refuses to write it: as a result, in a guard, in a dict and as a seed."""
+    """Python cannot print such an int: it works as a result, in a guard, in a dict and as a seed."""
 
     def function(x, number):
         generator = random.Random()

@@ -10,14 +10,14 @@ from nbcompile.rewriting import syntax
 
 
 def f(a, b, /, c, *rest, d, **more):
-    """Each kind of parameter."""
+    """A function with each kind of parameter."""
     local = a
     return local
 
 
 @pytest.mark.parametrize("function", [f, lambda x: x, lambda *given: given, lambda *, only: only])
 def test_parameters_are_those_of_the_code(function):
-    """A function with the parameters of a code object passes on what it is given."""
+    """A function with the parameters of a code object can pass on its arguments."""
     code = function.__code__
     call = ast.Call(ast.Name("inner", ast.Load()), *syntax.arguments_of(code))
     passed = ast.FunctionDef("outer", syntax.parameters_of(code), [ast.Return(call)], [])
@@ -34,13 +34,13 @@ def test_parameters_are_those_of_the_code(function):
 
 
 def test_identifiers():
-    """Python's own names for functions and arguments without one are no identifiers; others stay."""
+    """Python's names for lambdas and unnamed arguments are replaced; others are unchanged."""
     assert syntax.identifier("x") == "x"
     assert syntax.identifier("<lambda>").isidentifier() and syntax.identifier(".0").isidentifier()
 
 
 def test_nodes_that_have_a_line_keep_it():
-    """``located`` fills in, ``set_line`` replaces."""
+    """``located`` adds missing lines, and ``set_line`` replaces all lines."""
     tree = ast.parse("\n\ny = x")
     syntax.located(tree, 12)
     assert tree.body[0].lineno == 3

@@ -1,4 +1,4 @@
-"""Recipes as expressions: what they build when they run, and what is built once."""
+"""Recipes as expressions: the values that they build, and values that are built once."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ def of(x):
     ],
 )
 def test_containers_are_built_of_their_items_in_order(kind, items, expected):
-    """A container has the class of its kind; items of a dict alternate between keys and values."""
+    """A container has the class of its kind; the items of a dict are alternating keys and values."""
     made = Written(of, 0).make(Build(kind, tuple(map(Constant, items))))
     assert made == expected and type(made) is type(expected)
     assert list(made) == list(expected)
 
 
 def test_a_call_passes_arguments_and_keywords_on():
-    """``dict([("a", 1)], b=x)`` is called when the program runs, with what the argument is then."""
+    """``dict([("a", 1)], b=x)`` is called when the program runs, with the argument of that call."""
     pairs = Build("list", (Build("tuple", (Constant("a"), Constant(1))),))
     assert Written(of, 7).make(Call(Constant(dict, "dict"), (pairs,), (("b", X),))) == {"a": 1, "b": 7}
 
 
 def test_an_attribute_is_read_of_what_its_base_reconstructs():
-    """``x.real.imag`` of a complex number."""
+    """The attribute ``imag`` of a complex argument is read."""
     assert Written(of, 3 + 4j).make(Attribute(X, "imag")) == 4.0
 
 
 def test_a_shared_value_is_built_once():
-    """Two uses give one object; without sharing there would be two."""
+    """Two uses of a shared value give one object; without sharing there are two."""
     shared = SharedValue(1, Build("list", (X,)))
     first, second = Written(of, 5).make(Build("tuple", (shared, shared)))
     assert first is second and first == [5]
@@ -60,7 +60,7 @@ def test_a_shared_value_is_built_once():
 
 
 def test_a_tuple_with_a_single_use_needs_no_local():
-    """Of the same recipe: an expression in its place if its key is among those with one use, else a local before it."""
+    """A tuple with one use is an expression; otherwise the program assigns it to a local first."""
     shared = SharedValue(1, Build("tuple", (X, Constant(2))))
     alone = Written(of, 5, single_use=frozenset({1}))
     named = Written(of, 5)
@@ -70,14 +70,14 @@ def test_a_tuple_with_a_single_use_needs_no_local():
 
 
 def test_a_container_can_contain_itself():
-    """It is filled after it is built, by its own name."""
+    """The container is filled after it is built, through its own name."""
     itself = recipes.SharedReference(4)
     made = Written(of, 0).make(SharedValue(4, Build("list", ()), (recipes.AppendItems(itself, (itself, X)),)))
     assert made[0] is made and made[1] == 0
 
 
 def test_what_later_statements_can_change_is_settled_in_a_local():
-    """A global, an attribute and a variable that closures share get a local; constants, arguments and outputs do not."""
+    """A global, an attribute and a variable of a closure need a local; constants, arguments and outputs do not."""
     shared = [1]
 
     def sees(x):
@@ -109,12 +109,12 @@ def test_a_settled_global_is_what_it_was():
 
 
 def code_named(name: str, code: CodeType) -> CodeType:
-    """The code of a function that another one defines."""
+    """The code of an inner function."""
     return next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
 
 
 def defining(x):
-    """A function that defines another one, with all kinds of defaults."""
+    """A function that defines another one with all kinds of defaults."""
     free = x
 
     def inner(a, b=2, *, c=3, d=4):
@@ -124,7 +124,7 @@ def defining(x):
 
 
 def test_functions_are_made_with_defaults_and_cells():
-    """Positional defaults, those of keywords, and the content of the closure; ``def`` itself does not run."""
+    """The function has positional and keyword defaults and its closure; ``def`` itself does not run."""
     recipe = Function(
         code_named("inner", defining.__code__), "inner", Constant(globals(), "globals"),
         (X,), (("c", Constant(30)), ("d", X)), (Cell(Constant("free")),),
@@ -135,13 +135,13 @@ def test_functions_are_made_with_defaults_and_cells():
 
 
 def test_functions_without_defaults_have_none():
-    """``__defaults__`` and ``__kwdefaults__`` are None, as of a function that was defined without; so is its closure."""
+    """``__defaults__``, ``__kwdefaults__`` and ``__closure__`` are None, as for a function without them."""
     made = Written(of, 0).make(Function(of.__code__, "of", Constant(globals(), "globals")))
     assert made.__defaults__ is made.__kwdefaults__ is made.__closure__ is None
 
 
 def test_cells_are_new_and_empty_ones_stay_empty():
-    """A cell with a content, and one without, whose content cannot be read."""
+    """A new cell has its content, and the content of an empty one cannot be read."""
     filled, empty = Written(of, 8).make(Build("tuple", (Cell(X), Cell(None))))
     assert filled.cell_contents == 8
     with pytest.raises(ValueError, match="empty"):
@@ -149,7 +149,7 @@ def test_cells_are_new_and_empty_ones_stay_empty():
 
 
 def test_the_cell_of_a_free_variable_is_the_frames_own():
-    """Not a copy: what is stored through it is seen by the function that shares it."""
+    """The cell is not a copy, so the other function sees a new value."""
     count = 1
 
     def sees(x):
@@ -166,7 +166,7 @@ def counting(x):
 
 
 def test_a_waiting_generator_goes_on_behind_its_yield():
-    """It has the name of the user's function, is at the first yield, and gives the second number next."""
+    """The generator has the name of the user's function, is at the first yield, and yields the second number next."""
     code = counting.__code__
     offset = next(each.offset for each in dis.get_instructions(code) if each.opname == "YIELD_VALUE")
     recipe = recipes.WaitingGenerator(

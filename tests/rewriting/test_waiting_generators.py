@@ -1,4 +1,4 @@
-"""Tests for nbcompile.rewriting.resume: a generator that waits is made again by a function that begins at its yield."""
+"""Tests for nbcompile.rewriting.resume: a function that begins at its yield recreates a suspended generator."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def with_cells(step):
 
 
 def yield_of(frame):
-    """The YIELD_VALUE at which a frame waits: ``f_lasti`` is its offset, or from 3.13 on that of what follows."""
+    """The YIELD_VALUE at which a frame is suspended: ``f_lasti`` is its offset, or the next one from 3.13 on."""
     before = [each for each in disassemble(frame.f_code) if each.offset <= frame.f_lasti]
     return next(each for each in reversed(before) if each.opcode == "YIELD_VALUE")
 
 
 def waiting_again(generator, function, stack=()):
-    """The same generator, made of the parts of one that waits at its yield."""
+    """A copy of a suspended generator, created from its parts."""
     frame = generator.gi_frame
     place = yield_of(frame)
     own = function.__code__.co_cellvars
@@ -69,7 +69,7 @@ def waiting_again(generator, function, stack=()):
 
 
 def test_it_goes_on_in_its_loop():
-    """The iterator of the loop is on its stack; what is sent arrives, and what is returned."""
+    """The loop's iterator is on the stack; a sent value arrives, and the return value, too."""
     numbers = iter([2, 3])
     made = waiting_again(_advanced(counting(1, 4)), counting, (numbers,))
     assert made.send(5) == 2
@@ -85,7 +85,7 @@ def _advanced(generator):
 
 
 def test_it_is_inside_of_its_try():
-    """What is thrown is caught, and what is at last to do is done when it is closed."""
+    """The generator catches an exception that is thrown into it, and runs ``finally`` when it is closed."""
     log = []
     original = _advanced(guarded(log))
     made = waiting_again(original, guarded)
@@ -99,14 +99,14 @@ def test_it_is_inside_of_its_try():
 
 
 def test_what_it_delegates_to_is_asked():
-    """A ``yield from`` goes on with the iterator on its stack."""
+    """A ``yield from`` continues with the iterator on its stack."""
     made = waiting_again(_advanced(delegating(counting(1, 3))), delegating, (_advanced(counting(1, 3)),))
     assert made.gi_yieldfrom is not None
     assert list(made) == [2, 1]
 
 
 def test_its_variables_that_functions_share():
-    """Cells are cells of the new one."""
+    """The new generator shares its cells with inner functions."""
     generator = with_cells(4)
     next(generator)
     frame = generator.gi_frame
@@ -121,7 +121,7 @@ def test_its_variables_that_functions_share():
 
 
 def test_it_begins_nowhere_else():
-    """Another instruction of a generator is no beginning; neither is one of a coroutine."""
+    """Only a yield of a generator can be resumed."""
     code = counting.__code__
     place = next(each for each in disassemble(code) if each.opcode == "FOR_ITER")
     with pytest.raises(CannotResume):

@@ -1,4 +1,4 @@
-"""The writers of a residual program over one function's body, and what the written statements do when they run."""
+"""The writers of a residual program for one function, and the effect of the written statements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Written:
         return "\n".join(ast.unparse(statement) for statement in self.body.statements)
 
     def run(self, returned: ast.expr | None = None) -> Any:
-        """Compile what is written, with what it returns, and call it with the arguments."""
+        """Compile the written statements and the return value, and call the function with its arguments."""
         if returned is not None:
             self.body.statements.append(ast.Return(returned))
         code, _ = compile_function(self.frame.code, self.body.statements, self.body.constants)

@@ -1,10 +1,10 @@
-"""Changes of a program between the process that compiled it and the process that asks for it again.
+"""Changes of a program between the process that compiled it and the process that loads it.
 
     changes(program.build())      {"tensors: float64": ..., "closure .k: int + 1": ..., "torch.sin is patched": ...}
     Changed(program, name)        a program whose ``build`` makes that change
 
-Every change is found by walking over what the program holds, so it needs no knowledge of the program: arguments,
-closures, globals, defaults, attributes, classes, code, the state of the process and torch itself.
+The changes are found by a walk over all objects that the program refers to, without knowledge of the program:
+arguments, closures, globals, defaults, attributes, classes, code, the state of the process and torch itself.
 
 In torch: nothing. Read next: tests/fast/disk_cache/matrix.py
 """
@@ -35,7 +35,7 @@ from tests.peer.program import Program
 
 @dataclasses.dataclass(frozen=True)
 class Changed:
-    """A program of tests/peer after one change; ``tests.peer.harness.run`` takes it like any other."""
+    """A program of tests/peer after one change, which ``tests.peer.harness.run`` accepts."""
 
     program: Program
     change: str
@@ -45,7 +45,7 @@ class Changed:
         return self.program.settings
 
     def build(self):
-        """A fresh function, its calls and its module, changed."""
+        """A new function, its calls and its module, after the change."""
         torch.manual_seed(0)
         built = self.program.build()
         return changes(built)[self.change]()
@@ -57,7 +57,7 @@ def names(program):
 
 
 def changes(built):
-    """All changes of what a program built, by name: functions that make the change and return what is then run."""
+    """All changes of a program, by name: functions that apply the change and return what then runs."""
     found = {"none": lambda: built}
     for family in (_of_calls, _of_arguments, _of_state, _of_environment, _of_torch, _of_objects):
         for name, change in family(*built):
@@ -81,7 +81,7 @@ def _of_calls(function, calls, module):
 
 
 class Plain(torch.Tensor):
-    """A subclass that changes nothing."""
+    """A subclass of Tensor that changes nothing."""
 
 
 class Whole(int):
@@ -131,7 +131,7 @@ TENSORS = {
     "the conjugate bit": lambda x: x.to(torch.complex64).conj(),
     "sparse": lambda x: x.to_sparse(),
 }
-"""Changes of a tensor's data: applied to detached tensors, which require gradients afterwards if they did before."""
+"""Changes of a tensor's data, applied to detached tensors, which require grad afterwards as before."""
 KINDS = {
     "requires_grad toggled": lambda x: x.detach().clone().requires_grad_(not x.requires_grad),
     "not a leaf": lambda x: x.detach().clone().requires_grad_().clone(),
@@ -142,7 +142,7 @@ KINDS = {
     "a view": lambda x: x.detach().clone().view(x.shape),
     "marked dynamic": lambda x: _marked(x),
 }
-"""Changes of what a tensor is."""
+"""Changes of a tensor's properties."""
 
 
 def _in_inference_mode(x):
@@ -257,14 +257,14 @@ def _leaves(value):
 
 
 def _over_calls(change, chosen, function, calls, module):
-    """Apply a change to every chosen leaf of all arguments; one object stays one object."""
+    """Apply a change to every chosen leaf of all arguments; each object is changed once."""
     done = {}
 
     def leaf(value):
         if id(value) not in done:
             try:
                 done[id(value)] = value, change(value)
-            except Exception:  # there is no such form of this value
+            except Exception:  # this value has no such form
                 done[id(value)] = value, value
         return done[id(value)][1]
 
@@ -286,7 +286,7 @@ def _over_calls(change, chosen, function, calls, module):
 
 
 def _intercepted(call, over):
-    """A call that calls the compiled function itself: what it gives to that function is changed."""
+    """A call that calls the compiled function itself, with changed arguments."""
     return lambda compiled: call(_Intercepting(compiled, over))
 
 
@@ -306,7 +306,7 @@ def _one_tensor(tensors):
 
 
 def _one_storage(tensors):
-    """Views that overlap in part, where sizes and dtypes allow."""
+    """Views that overlap in part, if sizes and dtypes allow it."""
     first = tensors[0]
     storage = torch.arange(first.numel() + len(tensors)).to(first.dtype)
     alike = [x for x in tensors if x.shape == first.shape and x.dtype == first.dtype]
@@ -381,7 +381,7 @@ def _of_state(function, calls, module):
 
 
 def _within(state, function, calls, module):
-    """The same calls, each made in another state of the process."""
+    """The same calls, each in another state of the process."""
     return function, [functools.partial(_called_within, state, call) for call in calls], module
 
 
@@ -402,7 +402,7 @@ ENVIRONMENT = {
     "another setting": lambda: config.patch(recompile_limit=config.recompile_limit + 1),
     "another setting of numbers": lambda: config.patch(specialize_float=not config.specialize_float),
 }
-"""What an entry's key says of the process: with one of these changed, nothing is loaded."""
+"""The environment that an entry's key contains: after a change of it, nothing is loaded."""
 ELSEWHERE = {
     "another folder": lambda: contextlib.chdir("/"),
     "other arguments of the command": lambda: mock.patch.object(sys, "argv", ["another", "--option"]),
@@ -410,7 +410,7 @@ ELSEWHERE = {
     "another language": lambda: _variable("LC_ALL", "de_DE.UTF-8"),
     "another home": lambda: _variable("HOME", "/nonexistent"),
 }
-"""What no compiled code depends on, unless its program asks for it."""
+"""The environment that compiled code does not depend on, unless its program reads it."""
 
 
 @contextlib.contextmanager
@@ -429,7 +429,7 @@ def _of_environment(function, calls, module):
 
 
 def may_load(change):
-    """Whether anything may be loaded after a change."""
+    """True if an entry may be loaded after a change."""
     return change.removeprefix("environment: ") not in ENVIRONMENT
 
 
@@ -467,16 +467,16 @@ def _patched(owner, name):
 # -- objects ------------------------------------------------------------------------------------------------------------
 
 MANY = 150
-"""So many objects of one program are looked at."""
+"""The maximum number of objects of one program."""
 
 
 def functions_of(function):
-    """The functions that a program's function leads to."""
+    """The functions that are reachable from a program's function."""
     return [value for _, value, _ in slots(function) if isinstance(value, types.FunctionType)]
 
 
 def slots(function):
-    """What a function leads to: (path, value, how another value is put there, or None)."""
+    """The values that are reachable from a function: (path, value, function that replaces it, or None)."""
     found, seen = [("function", function, None)], {id(function)}
     for path, value, _ in found:
         if len(found) > MANY:
@@ -585,7 +585,7 @@ def _of_objects(function, calls, module):
 
 
 def _replaced(put, make, value, function, calls, module):
-    with contextlib.suppress(Exception):  # what refuses another value stays as it is
+    with contextlib.suppress(Exception):  # an object that refuses another value is unchanged
         put(make(value))
     return function, calls, module
 
@@ -597,7 +597,7 @@ def _done(change, function, calls, module):
 
 
 def _others(value):
-    """Other values in the place of one."""
+    """Other values that can replace a value."""
     cls = type(value)
     yield from ((name, make) for name, (kind, make) in NUMBERS.items() if kind is cls)
     if _is_plain(value):
@@ -628,7 +628,7 @@ def _with_code(code, function):
 
 
 def _in_place(value):
-    """Changes of an object that stays the same object."""
+    """Changes of an object that preserve its identity."""
     if isinstance(value, types.FunctionType) and str(value.__globals__.get("__name__")).startswith("peer_programs_"):
         yield from ((name, functools.partial(setattr, value, "__code__", code)) for name, code in _edits(value))
     if isinstance(value, torch.nn.Module):
@@ -668,7 +668,7 @@ ADD, SUBTRACT = 0, 10
 
 
 def _edits(function):
-    """Other code with the same names, lines and columns: (what was edited, the code)."""
+    """Other code with the same names, lines and columns: (description of the edit, code)."""
     code = function.__code__
     yield from itertools.islice(_edited_constants(code), EDITS_OF_ONE)
     yield from itertools.islice(_edited_names(code), EDITS_OF_ONE)

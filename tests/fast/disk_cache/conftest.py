@@ -1,4 +1,4 @@
-"""A process that comes later, in miniature: the same program run again in a new module, nothing compiled in memory."""
+"""A simulation of a later process: the program runs again in a new module, with nothing compiled in memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nbcompile.fast.disk_cache import writer
 
 
 class Process:
-    """One run of a program: its module, and what the record says of its calls."""
+    """One run of a program: its module, and the record of its calls."""
 
     def __init__(self, source: str, name: str = "warm_program") -> None:
         nbcompile.reset()
         sys.modules.pop(name, None)
         if (
             "torch.library" in source
-        ):  # an operator that is collected later takes the registrations of its successor along
+        ):  # an operator that is collected later would remove the registrations of its successor
             gc.collect()
         self.module = types.ModuleType(name)
         sys.modules[name] = self.module
@@ -31,7 +31,7 @@ class Process:
         self.frames: list[Any] = []
 
     def call(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """Call a function of the program compiled; it has to give what it gives uncompiled."""
+        """Call a function of the program compiled; the caller compares the result."""
         function = getattr(self.module, name)
         frame_recorder = api.new_recorder(name)
         with frame_recorder.listening():
@@ -42,18 +42,18 @@ class Process:
 
     @property
     def loaded(self) -> list[bool]:
-        """Of each frame whether it came from the store."""
+        """For each frame, whether it was loaded from the store."""
         return [frame.cause.startswith("loaded") for frame in self.frames]
 
     @property
     def reasons(self) -> list[str]:
-        """Of each frame whether it was kept, or why not."""
+        """For each frame, whether it was stored, or the reason why not."""
         return [frame.store for frame in self.frames]
 
 
 @pytest.fixture
 def process(tmp_path, monkeypatch) -> Callable[[str], Process]:
-    """``process(source)``: a run of a program, with a store of its test's own."""
+    """``process(source)``: a run of a program, with a separate store for the test."""
     kernels = tmp_path / "store"
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(kernels))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)

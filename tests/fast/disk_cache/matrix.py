@@ -1,14 +1,14 @@
-"""What one process kept and another one asks for: whole programs, each process a fork that has compiled nothing.
+"""Entries that one process stored and another one loads: whole programs, each process a fork without compiled code.
 
     python -m tests.fast.disk_cache.matrix --share 1/40        a fortieth of all pairs; counts, and every difference
     python -m tests.fast.disk_cache.matrix scaled              all pairs of one program
     python -m tests.fast.disk_cache.matrix scaled "tensors: torch.float64"
 
-Process A compiles a program and fills the store. Process B builds the program anew, makes one change (changes.py),
-and calls it over that store: whatever is loaded has to give what eager mode gives there. What is not loaded runs
-as it stands in B, so a pair takes milliseconds; ``--compile`` compiles it, and looks at more.
+Process A compiles a program and fills the store. Process B builds the program again, makes one change (changes.py),
+and calls the program with that store: a loaded entry must give the results of eager mode in process B. Without a
+loaded entry, B runs the program in eager mode: a pair takes milliseconds. ``--compile`` compiles it and checks more.
 
-A difference that the same program has without any store is a matter of generated code, and is counted by itself.
+A difference that the same program also has without a store comes from generated code, and is counted separately.
 
 In torch: nothing. Read next: tests/fast/disk_cache/changes.py
 """
@@ -42,12 +42,12 @@ from tests.peer.harness import EAGER, Ours, run
 from tests.peer.program import programs
 
 SECONDS = 120
-"""A process that takes longer is stopped, and counts as a difference."""
+"""The time after which a process is stopped, which counts as a difference."""
 
 
 @dataclasses.dataclass
 class Pair:
-    """What process B did: frames that were loaded, frames that no entry was good for, and what was not eager's."""
+    """The outcome of process B: loaded frames, frames without a valid entry, and differences from eager mode."""
 
     loaded: int = 0
     missed: int = 0
@@ -55,12 +55,12 @@ class Pair:
 
 
 class Generated(Ours):
-    """nbcompile with its own backend, which alone is kept in the store."""
+    """nbcompile with its own backend, the only one whose code is stored."""
 
     name = "nbcompile, generated code"
 
     def compile(self, function, backend, options):
-        """The backend of the harness only counts graphs."""
+        """Compile with the default backend: the backend of the harness only counts graphs."""
         return nbcompile.compile(function, **options)
 
 
@@ -68,7 +68,7 @@ class Generated(Ours):
 
 
 def in_a_fork(function, *arguments):
-    """What a function returns in a process of its own, which may crash or hang: then a text that says so."""
+    """The result of a function in another process, or a message if that crashes or hangs."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -83,7 +83,7 @@ def in_a_fork(function, *arguments):
 
 def _child(function, arguments, writing):
     signal.alarm(SECONDS)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # what torch logs of programs that fail on purpose
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # torch's log of programs that fail on purpose
     try:
         told = json.dumps(function(*arguments))
     except BaseException as error:
@@ -94,7 +94,7 @@ def _child(function, arguments, writing):
 
 
 def prepare():
-    """The process that forks all others: everything is imported, nothing is compiled, no thread was started."""
+    """Prepare the process that forks all others: imports are done, nothing is compiled, and no thread runs."""
     torch.set_num_threads(1)
     for name in ("sympy", "nbcompile.driver", "nbcompile.fast.prebuild"):
         importlib.import_module(name)
@@ -110,14 +110,14 @@ def keep(program):
     """Process A: compile every call of a program, and fill the store."""
     with config.patch(warm_start=True):
         run(program, Generated())
-    return writer.flush()  # the process ends in a way that waits for nothing
+    return writer.flush()  # the end of the process waits for no thread
 
 
 # -- B ------------------------------------------------------------------------------------------------------------------
 
 
 def ask(program, change, and_compile=False):
-    """Process B: the changed program in eager mode, and over the store."""
+    """Process B: the changed program in eager mode, and with the store."""
     pair, changed = Pair(), Changed(program, change)
     wanted = run(changed, EAGER)
     _count(pair, and_compile)
@@ -129,7 +129,7 @@ def ask(program, change, and_compile=False):
 
 
 def _count(pair, and_compile):
-    """Count what is loaded; what is not runs as it stands. In a fork, so nothing is put back."""
+    """Count loaded frames; other frames run uncompiled. This is a fork, so nothing is restored."""
     load = entry.load
     compiled = first_call.stages.compile_frame
 
@@ -147,7 +147,7 @@ def _count(pair, and_compile):
 
 
 def compiled_anew(program, change):
-    """What the changed program gives where there is no store at all."""
+    """The differences of the changed program from eager mode without a store."""
     changed = Changed(program, change)
     wanted = run(changed, EAGER)
     with config.patch(warm_start=False):
@@ -155,7 +155,7 @@ def compiled_anew(program, change):
 
 
 def different(found, wanted):
-    """Where a run is not eager's, call by call; the last digits of floats may differ."""
+    """The differences of a run from eager mode, call by call; the last digits of floats may differ."""
     told = [f"internal error: {each.strip().splitlines()[-1]}" for each in found.failures]
     for index, (ours, theirs) in enumerate(zip(found.calls, wanted.calls, strict=True)):
         for path, one, other in describe.same(ours.facts, theirs.facts):
@@ -169,7 +169,7 @@ LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
 
 
 def rounded(one, other):
-    """Whether only the last digits of floats differ, or strides that no element can show; a zero keeps its sign."""
+    """True if only last digits of floats or strides of dimensions of size 1 differ; a zero has its sign."""
     one, other = (LAYOUT.sub(visible, each) for each in (one, other))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
@@ -183,7 +183,7 @@ def _close(one, other):
 
 
 def visible(found):
-    """A tensor's layout without its place in its storage, and without strides along dims of size 1."""
+    """A tensor's layout without its storage offset, and without strides of dimensions of size 1."""
     sizes, strides = (re.findall(r"\d+", each) for each in found.groups())
     seen = [stride for size, stride in zip(sizes, strides, strict=True) if size != "1"]
     return f"({', '.join(sizes)}) strides ({', '.join(seen)})"
@@ -201,7 +201,7 @@ class Matrix:
         self.wrong = []
 
     def program(self, name, chosen, and_compile=False):
-        """All chosen changes of one program over the store that its unchanged form fills."""
+        """Run all chosen changes of one program, with the store that the unchanged program fills."""
         program = programs()[name]
         names = in_a_fork(changes.names, program)
         if isinstance(names, str):
@@ -218,7 +218,7 @@ class Matrix:
             self.pair(program, change, and_compile)
 
     def pair(self, program, change, and_compile):
-        """One pair; a difference counts here if it is not there without a store."""
+        """Run one pair; a difference counts if it does not occur without a store."""
         told = in_a_fork(ask, program, change, and_compile)
         pair = Pair(differences=[told]) if isinstance(told, str) else Pair(**told)
         family = (
@@ -237,7 +237,7 @@ class Matrix:
             pair.differences if isinstance(without, str) else [each for each in pair.differences if each not in without]
         )
         if isinstance(without, str) and without == told:
-            left = []  # the same end of the process, store or not
+            left = []  # the process ends in the same way without a store
         self.counts["differences that are there without a store"] += not left
         if left:
             self.wrong.append((program.name, change, left))
@@ -252,7 +252,7 @@ class Matrix:
 
 
 def share(part, of):
-    """Choose one part of so many of all pairs, by a digest of their names; and every unchanged program of it."""
+    """Choose a part of all pairs, by a digest of their names, and every unchanged program."""
 
     def chosen(name, change):
         digest = hashlib.sha256(f"{name} | {change}".encode()).digest()
@@ -262,7 +262,7 @@ def share(part, of):
 
 
 def main():
-    """Run pairs; exit status 1 if one differs."""
+    """Run pairs; the exit status is 1 if one differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.fast.disk_cache.matrix")
     parser.add_argument("names", nargs="*", help="programs or families, then perhaps changes")
     parser.add_argument("--share", default="0/1")
@@ -283,7 +283,7 @@ def main():
     first, every = map(int, arguments.programs.split("/"))
     picks = share(part, of)
     matrix, end = Matrix(), time.monotonic() + arguments.seconds
-    with contextlib.suppress(KeyboardInterrupt):  # what was counted until then is printed
+    with contextlib.suppress(KeyboardInterrupt):  # the counts until then are printed
         for name in wanted[first::every]:
             if time.monotonic() > end:
                 break

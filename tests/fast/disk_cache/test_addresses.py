@@ -1,4 +1,4 @@
-"""Sources as rows of an entry, and back in a frame of another process."""
+"""Sources as rows of an entry, and read again in a frame of another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = LocalSource("x")
 
 
 class Holder:
-    """Has parts."""
+    """An object with one attribute."""
 
     def __init__(self, part):
         self.part = part
@@ -35,7 +35,7 @@ def table_of(value, *sources):
 
 
 def test_a_common_prefix_is_one_row_before_those_that_need_it():
-    """Each row names its base by number, so that it can be read in order."""
+    """Each row has the number of its base, so rows can be read in order."""
     part = AttrSource(X, "part")
     data = table_of(Holder([1, 2]), ItemSource(part, 0), ItemSource(part, 1))
     assert [row[:2] for row in data["table"]] == [
@@ -48,14 +48,14 @@ def test_a_common_prefix_is_one_row_before_those_that_need_it():
 
 
 def test_another_class_on_the_way_is_refused():
-    """A tuple is read by another accessor than a list: the entry is not for this call."""
+    """A tuple needs another accessor than a list, so the entry is not valid for this call."""
     data = table_of(Holder([1]), ItemSource(AttrSource(X, "part"), 0))
     with pytest.raises(Unreadable, match="x'\\].part is a tuple"):
         addresses.read(data, known(Holder((1,))))
 
 
 def test_a_source_that_leads_nowhere_may_be_expected():
-    """Without a set to take it, it is an error; with one, it is noted."""
+    """A source without a value is an error, unless the caller passes a set that collects it."""
     data, absent = table_of(Holder(1), AttrSource(X, "part")), set()
     bare = Holder.__new__(Holder)
     with pytest.raises(Unreadable, match="leads nowhere"):
@@ -65,6 +65,6 @@ def test_a_source_that_leads_nowhere_may_be_expected():
 
 
 def test_an_object_of_this_process_has_no_row():
-    """What the program keeps itself, no other process has."""
+    """An object that the program itself holds does not exist in another process."""
     with pytest.raises(NotStorable, match="object of this process"):
         table_of(1, ConstantSource("kept", object()))

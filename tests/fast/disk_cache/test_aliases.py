@@ -1,4 +1,4 @@
-"""Outputs that are inputs, or views of inputs, are these in a later process, too."""
+"""Outputs that are inputs or views of inputs have the same property in a later process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS = [
 
 
 def example(learns: bool) -> torch.Tensor:
-    """A tensor that does not begin where its memory does."""
+    """A tensor that does not begin at the start of its memory."""
     base = torch.arange(15.0)
     return base[3:].view(3, 4).requires_grad_(learns)
 
@@ -33,7 +33,7 @@ def example(learns: bool) -> torch.Tensor:
 @pytest.mark.parametrize("learns", [False, True], ids=["", "learns"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_of_an_input_is_loaded(process, view, learns):
-    """Memory, layout, gradients and writes through it are eager's."""
+    """Memory, layout, gradients and mutations through the view are eager mode's."""
     for attempt in range(2):
         run = process(PROGRAM.format(view))
         x, other = example(learns), example(learns)
@@ -60,7 +60,7 @@ def test_a_view_of_an_input_is_loaded(process, view, learns):
 
 @pytest.mark.parametrize("view", ["torch.view_as_complex(x)", "x.view(torch.int32)"])
 def test_a_view_that_is_more_than_a_layout(process, view):
-    """Sizes and strides do not say what it is; a later process calls the operator that makes it."""
+    """Sizes and strides do not describe such a view; a later process calls its operator."""
     for attempt in range(2):
         run = process(PROGRAM.format(view))
         x = torch.arange(4.0).view(2, 2)
@@ -79,7 +79,7 @@ def g(x):
 
 
 def test_a_view_of_an_input_that_is_written(process):
-    """It shows what the generated code wrote, and later writes reach it: in a later process, too."""
+    """The view shows the values that generated code wrote, and later mutations, also in a later process."""
     for attempt in range(2):
         run = process(WRITTEN)
         x, other = torch.zeros(3), torch.zeros(3)
@@ -93,7 +93,7 @@ def test_a_view_of_an_input_that_is_written(process):
 
 
 def test_views_of_sizes_that_vary(process):
-    """And one that was detached has no gradient."""
+    """Views of varying sizes have eager mode's gradients; a detached view has none."""
     for attempt in range(2):
         run = process(WRITTEN)
         for size in (2, 3, 4):
@@ -109,7 +109,7 @@ def test_views_of_sizes_that_vary(process):
 
 @pytest.mark.parametrize("is_view", [False, True], ids=["", "of a view"])
 def test_a_view_made_without_gradients_is_a_leaf_in_a_later_process(process, is_view):
-    """What is loaded gives a leaf, which passes no gradient on to its base, as eager mode does."""
+    """The view in loaded code is a leaf and passes no gradient to its base, as in eager mode."""
     text = "import torch\ndef f(x):\n    with torch.no_grad():\n        y = x[1:]\n    return y, x * 2\n"
     for attempt in range(2):
         run = process(text)

@@ -1,4 +1,4 @@
-"""Archives of compiled code: what one process saved, another one loads into an empty store; and what is refused."""
+"""Archives of compiled code: one process saves them, and another one loads them into an empty store."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ print(json.dumps([compiled, [frame.cause.startswith("loaded") for frame in recor
 
 
 def run(folder: Path, *arguments: str, program: str = PROGRAM) -> str:
-    """What a program prints in a process of its own, over a store in a folder."""
+    """The output of a program in another process, with a store in a folder."""
     where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_WARM_START": "1", "NBCOMPILE_FRAMES_DIR": None}
     return python(program, *arguments, **where)
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory) -> Path:
-    """A folder with a store that one process has filled, and the archive that it saved."""
+    """A folder with the store that one process filled, and the archive that it saved."""
     folder = tmp_path_factory.mktemp("here")
     compiled, loaded = json.loads(run(folder / "store", "save", str(folder / "model.zip")))
     assert compiled
@@ -69,7 +69,7 @@ def here(tmp_path_factory) -> Path:
 
 @pytest.mark.fast_path
 def test_an_archive_takes_compiled_code_to_an_empty_store(here, tmp_path):
-    """Graphs with gradients, a resume function, symbolic sizes: nothing is compiled; what was loaded is passed on."""
+    """Nothing is compiled after the load; loaded code can be saved into another archive."""
     second = str(tmp_path / "second.zip")
     again = PROGRAM.replace('if sys.argv[1] == "save"', "if True").replace(
         "pathlib.Path(sys.argv[2]).write_bytes", "pathlib.Path(sys.argv[3]).write_bytes"
@@ -84,14 +84,14 @@ def test_an_archive_takes_compiled_code_to_an_empty_store(here, tmp_path):
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``python -m nbcompile cache ...`` over the store in a folder."""
+    """``python -m nbcompile cache ...`` with the store in a folder."""
     where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": None}
     return processes.command(sys.executable, "-m", "nbcompile", "cache", *arguments, status=None, **where)
 
 
 @pytest.mark.fast_path
 def test_the_command_moves_whole_stores(here, tmp_path):
-    """``cache save`` packs what is there, ``cache load`` installs it, and the program finds all of it."""
+    """``cache save`` packs the whole store, ``cache load`` installs it, and the program loads all of it."""
     file = str(tmp_path / "store.zip")
     saved = command(here / "store", "save", file, "--json")
     loaded = command(tmp_path / "there", "load", file, "--json")
@@ -113,7 +113,7 @@ def test_the_command_moves_whole_stores(here, tmp_path):
     ids=["no file", "a file for list", "absent", "no archive"],
 )
 def test_wrong_use_of_the_command_is_one_line(tmp_path, arguments, said, code):
-    """The line says what was expected; there is no traceback."""
+    """The line says which arguments are expected, without a traceback."""
     ran = command(tmp_path, *arguments)
     assert ran.returncode == code
     assert said in ran.stderr
@@ -122,7 +122,7 @@ def test_wrong_use_of_the_command_is_one_line(tmp_path, arguments, said, code):
 
 @pytest.fixture
 def stores(tmp_path, monkeypatch):
-    """Empty stores of the test's own, in this process."""
+    """Empty stores for the test in this process."""
     nbcompile.reset()
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "store"))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
@@ -146,13 +146,13 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_process_that_compiled_nothing_saves_nothing(stores):
-    """None, as torch's function returns."""
+    """The result is None, as in torch."""
     assert nbcompile.save_cache_artifacts() is None
 
 
 @pytest.mark.fast_path
 def test_an_archive_holds_the_stores_files(stores, monkeypatch, tmp_path):
-    """All files that a process used, byte for byte, also the checksums, which are made again."""
+    """The archive has all files that a process used, byte for byte; checksums are created again."""
     content = saved()
     writer.flush()
     before = files(stores)
@@ -167,7 +167,7 @@ def test_an_archive_holds_the_stores_files(stores, monkeypatch, tmp_path):
 
 @pytest.mark.fast_path
 def test_an_archive_replaces_what_is_damaged(stores):
-    """Loading an archive over a damaged store mends it."""
+    """An archive that is loaded into a damaged store replaces the damaged files."""
     content = saved()
     writer.flush()
     whole = files(stores)
@@ -212,7 +212,7 @@ KEY = "0" * 40
     ],
 )
 def test_names_that_are_not_of_the_stores_are_refused(stores, name):
-    """Nothing is written for an archive with one such name, whatever else is in it."""
+    """An archive with one invalid name writes nothing."""
     content = archive_of((f"kernels/{KEY}.cpp", b"int x;"), (name, b"x"))
     with pytest.raises(errors.InvalidArchive, match="Nothing was installed"):
         nbcompile.load_cache_artifacts(content)
@@ -221,7 +221,7 @@ def test_names_that_are_not_of_the_stores_are_refused(stores, name):
 
 @pytest.mark.fast_path
 def test_damage_anywhere_is_refused_or_harmless(stores, monkeypatch, tmp_path):
-    """With a byte of an archive changed nothing is installed, or the very same files; cut off, nothing."""
+    """An archive with one changed byte installs nothing or the original files; a truncated one installs nothing."""
     content = saved()
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "whole"))
     nbcompile.load_cache_artifacts(content)
@@ -245,7 +245,7 @@ def test_damage_anywhere_is_refused_or_harmless(stores, monkeypatch, tmp_path):
 
 
 def test_an_entry_with_another_entrys_file_is_refused(stores, monkeypatch, tmp_path):
-    """The checksum of a function's file holds its name: the file of another one does not pass."""
+    """The checksum of a function's file includes its name, so the file of another function is refused."""
     text = b'{"a": 1}'
     own = store.checksum(f"{KEY}/{KEY[:20]}.json", text).encode() + b"\n" + text
     artifacts = nbcompile.load_cache_artifacts(archive_of((f"functions/{KEY}/{KEY[:20]}.json", own)))
@@ -255,7 +255,7 @@ def test_an_entry_with_another_entrys_file_is_refused(stores, monkeypatch, tmp_p
 
 
 def test_archives_that_are_too_large_are_refused_unread(stores):
-    """The sizes that the members promise are added up first."""
+    """The sizes in the headers of the members are added up first."""
     content = archive_of(*((f"kernels/{digit * 40}.so", bytes(1 << 19)) for digit in "0123456789"))
     with (
         config.patch(warm_start_megabytes=1, kernel_store_megabytes=1),
@@ -266,7 +266,7 @@ def test_archives_that_are_too_large_are_refused_unread(stores):
 
 
 def test_a_member_that_promises_too_little_is_refused(stores):
-    """Data that unpack to more than the header says, as in a zip bomb, are read no further than that."""
+    """A member that unpacks to more data than its header says, as in a zip bomb, is not read beyond that size."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo(f"kernels/{KEY}.so"), bytes(1 << 22), zipfile.ZIP_DEFLATED)
@@ -277,7 +277,7 @@ def test_a_member_that_promises_too_little_is_refused(stores):
 
 
 def test_two_files_of_one_name_are_refused(stores):
-    """Which of the two would be installed is not decided."""
+    """An archive with two files of the same name is refused."""
     with pytest.warns(UserWarning, match="Duplicate name"):
         content = archive_of((f"kernels/{KEY}.so", b"one"), (f"kernels/{KEY}.so", b"two"))
     with pytest.raises(errors.InvalidArchive, match="is there twice"):
@@ -285,7 +285,7 @@ def test_two_files_of_one_name_are_refused(stores):
 
 
 def test_equal_stores_make_equal_archives(stores):
-    """No date and no order of the disk is in an archive."""
+    """An archive contains neither dates nor the order of files on the disk."""
     nbcompile.load_cache_artifacts(archive_of(*((f"kernels/{digit * 40}.cpp", b"x") for digit in "0123")))
     paths = store.used()
     assert archives.pack([], paths) == archives.pack([], paths)

@@ -1,4 +1,4 @@
-"""Graphs that run as they were captured, always or where inputs overlap, are loaded like any other."""
+"""Graphs that run as captured, always or for overlapping inputs, are loaded like any other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
 
 @pytest.mark.parametrize("name", ["among_others", "of_any_size"])
 def test_inputs_that_may_overlap_are_watched_by_a_later_process(process, name):
-    """Apart, they take generated code; where they overlap in memory, the captured graph: eager's results both times."""
+    """Separate inputs use generated code, overlapping ones the captured graph, with eager mode's results."""
     for attempt in range(2):
         run = process(WRITES)
         for start in (4, 1, 4):
@@ -40,7 +40,7 @@ def test_inputs_that_may_overlap_are_watched_by_a_later_process(process, name):
 
 
 def test_sizes_that_vary_are_watched(process):
-    """How far an input reaches is asked at each call where a symbol decides."""
+    """The extent of an input in memory is checked at each call if it is symbolic."""
     for attempt in range(2):
         run = process(WRITES)
         for size in (3, 4, 5, 7):
@@ -52,7 +52,7 @@ def test_sizes_that_vary_are_watched(process):
 
 
 def test_overlapping_from_the_first_call(process):
-    """The graph is captured and nothing else, in this process and in a later one."""
+    """Only the captured graph exists, in this process and in a later one."""
     for attempt in range(2):
         run = process(WRITES)
         base, other = torch.arange(8.0), torch.arange(8.0)
@@ -62,7 +62,7 @@ def test_overlapping_from_the_first_call(process):
 
 
 def test_statistics_of_training_are_written_by_a_loaded_graph(process):
-    """A graph with gradients that writes to buffers: outputs, gradients and statistics are eager's."""
+    """A graph with gradients that mutates buffers has eager mode's outputs, gradients and statistics."""
     torch.manual_seed(0)
     x = torch.randn(5, 4)
     torch.manual_seed(0)
@@ -91,7 +91,7 @@ def graph_of(function) -> torch.fx.GraphModule:
 
 
 def test_every_part_of_a_node_is_written_down():
-    """Lists, slices, keywords, dtypes, functions of C, of Python and of ``operator``, operators of ATen."""
+    """Lists, slices, keywords, dtypes, functions of C, of Python and of ``operator``, and ATen operators are stored."""
 
     def f(x, y):
         z = torch.cat([x[1:, None], y], dim=-1).to(torch.float64)
@@ -107,7 +107,7 @@ def test_every_part_of_a_node_is_written_down():
 
 
 def test_a_function_of_this_process_is_not_written_down():
-    """A lambda has no name, and a tensor that the graph holds is no text."""
+    """A lambda has no name, so the graph cannot be stored."""
     graph = torch.fx.Graph()
     graph.output((graph.call_function(lambda: 1),))
     with pytest.raises(NotStorable):
@@ -115,7 +115,7 @@ def test_a_function_of_this_process_is_not_written_down():
 
 
 def test_a_function_that_is_another_one_now_is_noticed(monkeypatch):
-    """When the entry is read, not when its graph runs."""
+    """A replaced function is detected when the entry is read, not when its graph runs."""
     told = captured.write(graph_of(lambda x: nn.functional.gelu(x)))
     monkeypatch.setattr(torch._C._nn, "gelu", lambda x: x)
     with pytest.raises(Unreadable):

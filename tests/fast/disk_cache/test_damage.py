@@ -1,4 +1,4 @@
-"""Whatever is in the store's folder, a call is right: it loads, or compiles, with a warning at most."""
+"""A damaged store never gives a wrong result: a call loads or compiles, with at most a warning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def g(x):
 
 
 def flipped(at):
-    """One bit, somewhere in that part of the file."""
+    """Damage that flips one bit in a part of the file."""
 
     def damage(path):
         content = bytearray(path.read_bytes())
@@ -36,7 +36,7 @@ def flipped(at):
 
 
 def truncated(at):
-    """The file ends too early."""
+    """Damage that truncates the file."""
 
     def damage(path):
         content = path.read_bytes()
@@ -46,12 +46,12 @@ def truncated(at):
 
 
 def written(content):
-    """Another content altogether."""
+    """Damage that replaces the whole content."""
     return lambda path: path.write_bytes(content)
 
 
 def instead(make):
-    """Something else than a file."""
+    """Damage that replaces the file by another kind of object."""
 
     def damage(path):
         path.unlink()
@@ -61,7 +61,7 @@ def instead(make):
 
 
 def huge(path):
-    """More than is ever read; a hole on the disk."""
+    """A sparse file that is larger than any file that is read."""
     with path.open("wb") as file:
         file.truncate(1 << 34)
 
@@ -85,7 +85,7 @@ DAMAGES = {
 
 
 def files(folder):
-    """Every file of the store, once for each kind."""
+    """Every file of the store, by kind."""
     found = {}
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         found.setdefault("".join(path.suffixes), []).append(path)
@@ -94,13 +94,13 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    """Where a store that was filled once is copied from."""
+    """The path of a store that is filled once and then copied."""
     return tmp_path_factory.mktemp("filled") / "store"
 
 
 @pytest.fixture
 def fresh(process, tmp_path, filled, monkeypatch):
-    """``fresh()``: the filled store, whole again, as a process finds it that has loaded nothing yet."""
+    """``fresh()``: the filled store without damage, as in a process that has loaded nothing yet."""
     store, x = tmp_path / "store", torch.linspace(-1, 1, 8).view(2, 4)
     monkeypatch.setattr(storage, "_warned", set())
     if not filled.exists():
@@ -120,7 +120,7 @@ def fresh(process, tmp_path, filled, monkeypatch):
 
 
 def right(run, name="f"):
-    """Eager's result, whatever is in the store; only our own warnings are allowed."""
+    """Assert that the result is eager mode's, and that only nbcompile's own warnings are shown."""
     x = torch.linspace(-1, 1, 8).view(2, 4)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -134,7 +134,7 @@ SAMPLED = [each if each in IN_THE_GATE else pytest.param(each, marks=pytest.mark
 
 @pytest.mark.parametrize("damage", SAMPLED)
 def test_every_kind_of_file_is_damaged_in_every_way(fresh, process, damage, tmp_path):
-    """Entries, pages, shared objects, sources, checksums: all files of one kind at a time."""
+    """Entries, pages, shared objects, sources and checksums: all files of one kind are damaged at a time."""
     fresh()
     kinds = files(tmp_path / "store")
     assert {".json", ".page", ".so", ".so.sha256"} <= kinds.keys()
@@ -146,7 +146,7 @@ def test_every_kind_of_file_is_damaged_in_every_way(fresh, process, damage, tmp_
 
 
 def test_a_whole_file_in_the_place_of_another_is_damage(fresh, process, tmp_path):
-    """The entry of another function, or its kernel, with a checksum that is right for it."""
+    """The file of another function with a valid checksum is detected."""
     fresh()
     for kind, paths in files(tmp_path / "store").items():
         for turned in (paths, paths[1:] + paths[:1]):
@@ -168,7 +168,7 @@ def test_a_whole_file_in_the_place_of_another_is_damage(fresh, process, tmp_path
 
 
 def other_shapes(value):
-    """JSON of the same kind in which one thing is of another type, one after the other."""
+    """Similar JSON values in which one part has another type, one after the other."""
     others = (None, 1, "x", [], {}, [[1]], -1.5)
     if isinstance(value, dict):
         for name, part in value.items():
@@ -186,7 +186,7 @@ def other_shapes(value):
 
 @pytest.mark.parametrize("suffix", [".json", ".page"])
 def test_other_shapes_of_json_are_passed_over(fresh, process, suffix, tmp_path):
-    """With a right checksum: guards, addresses and page of another shape. (Kernels and plans are code: trusted.)"""
+    """Guards, addresses and pages of wrong types with a right checksum are ignored. (Kernels are trusted.)"""
     fresh()
     wanted = {"addresses", "guards", "assumed", "inputs"} if suffix == ".json" else None
     for folder in sorted((tmp_path / "store" / "frames").iterdir()):
@@ -207,7 +207,7 @@ def test_other_shapes_of_json_are_passed_over(fresh, process, suffix, tmp_path):
 
 @pytest.mark.parametrize("name", ["x" * 300, "/".join(["x" * 200] * 30), "/dev/null/x", "/proc/nothing", "a\nb", "ü€"])
 def test_any_name_of_a_folder(process, name, tmp_path, monkeypatch):
-    """Too long, below a file, where nothing can be written, with odd characters."""
+    """A path that is too long, below a file, not writable, or with unusual characters gives right results."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", os.path.join(tmp_path, name))
     monkeypatch.setattr(storage, "_warned", set())
     for _ in range(2):
@@ -217,7 +217,7 @@ def test_any_name_of_a_folder(process, name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{}", "[1]", '["g++", "-fplugin=evil.so"]', "[" * 9999, "\udcff"])
 def test_what_is_written_of_the_compiler_is_no_command(text, tmp_path):
-    """Its version, and flags that are ours; anything else is found out again."""
+    """Only the compiler's version and known flags are accepted; anything else is determined again."""
     path = tmp_path / "compiler.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
     assert toolchain._read(path) is None

@@ -1,4 +1,4 @@
-"""What tells one object from another of its name, in every process."""
+"""Descriptions of objects, which distinguish objects of the same name in every process."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def of_torch(text: str) -> types.FunctionType:
 
 
 def named_as(function, other):
-    """A function that wears the name of another one."""
+    """A function with the name of another one."""
     return functools.update_wrapper(function, other, updated=())
 
 
 def parametrized(scale):
-    """A class that torch makes of one of its own."""
+    """A class that torch.nn.utils.parametrize derives from torch.nn.Linear."""
     linear = torch.nn.Linear(2, 2)
 
     class Scaled(torch.nn.Module):
@@ -74,7 +74,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_two_objects_of_one_name_are_two(pair):
-    """By description; or they have none, and nothing that holds them is kept."""
+    """Two objects have different descriptions, or none, so that they are not stored."""
     told = []
     for one in PAIRS[pair]():
         try:
@@ -101,7 +101,7 @@ def test_two_objects_of_one_name_are_two(pair):
 )
 @pytest.mark.parametrize("patch", [lambda *given: None, torch.nn.Bilinear.forward, torch.nn.functional.max_pool1d])
 def test_a_patched_member_of_torch_is_noticed(owner, name, patch, monkeypatch):
-    """The class or the function is another one while it lasts, also where another function of torch's takes its place."""
+    """The description of a class or function differs while one of its members is replaced."""
     which = type("Mine", (owner,), {}) if isinstance(owner, type) else None
 
     def told():
@@ -117,7 +117,7 @@ def test_a_patched_member_of_torch_is_noticed(owner, name, patch, monkeypatch):
 
 
 def test_a_class_is_described_once_in_a_block(monkeypatch):
-    """Many objects of a class cost one description of it; after the block, and in the next one, it is looked at anew."""
+    """A class is described once in a block, for all its objects, and again in the next block."""
 
     class Layer:
         size = 1
@@ -137,13 +137,13 @@ def test_a_class_is_described_once_in_a_block(monkeypatch):
 
 @pytest.mark.parametrize("slot", [type.__call__, type.__init__, type.__repr__])
 def test_a_slot_bound_to_a_class_of_pybinds_has_no_description(slot):
-    """A method wrapper of such a class has no module: the entry is not stored, and nobody is warned."""
+    """A method wrapper of such a class has no module, so the entry is not stored, without a warning."""
     with pytest.raises(NotStorable):
         describe(slot.__get__(torch._C._SDPBackend))
 
 
 def test_a_namespace_of_operators_is_described():
-    """``torch.ops.aten`` is a module that no table of modules has; another object of its name has no description."""
+    """``torch.ops.aten`` has a description, although ``sys.modules`` does not contain it."""
     assert alike(describe(torch.ops.aten), describe(torch.ops.aten))
     assert not alike(describe(torch.ops.aten), describe(torch.ops.prims))
     with pytest.raises(NotStorable):
@@ -151,7 +151,7 @@ def test_a_namespace_of_operators_is_described():
 
 
 def test_getters_of_pybind_are_described_by_class_and_property():
-    """Functions in C++ without a name, of which two have the same text."""
+    """Such functions in C++ have no name, and two of them can have the same text."""
     for cls, names in (
         (torch._C._profiler._ExtraFields_TorchOp, ("scope", "name", "inputs")),
         (torch._C._SDPAParams, ("query", "key")),

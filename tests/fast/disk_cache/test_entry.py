@@ -1,4 +1,4 @@
-"""A function that an earlier process compiled is not compiled again; one that differs in anything that matters is."""
+"""A function that an earlier process compiled is loaded; one with any relevant difference is compiled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def f(x, flag=True):
 
 
 def test_the_second_process_loads(process):
-    """Same function, same inputs: same result, nothing traced."""
+    """The same function with the same inputs gives the same result, without a trace."""
     x = torch.randn(4, 8)
     first, second = process(FUNCTION), None
     one = first.call("f", x)
@@ -40,7 +40,7 @@ def test_the_second_process_loads(process):
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_what_was_loaded_serves_later_calls(process, learns):
-    """It is loaded once: its guards hold for the process as calls find it, not as it is while something is loaded."""
+    """An entry is loaded once, because its guards check the process state at the calls, not during the load."""
     x = torch.randn(4, 8, requires_grad=learns)
     process(FUNCTION).call("f", x)
     second = process(FUNCTION)
@@ -64,7 +64,7 @@ def g(x, a=complex(-0.0, -0.0)):
 
 @pytest.mark.parametrize("function", ["f", "g"])
 def test_numbers_whose_text_is_another_number(process, function):
-    """The text of a kept program is parsed again: signs of zeros of complex numbers are not lost on the way."""
+    """The text of a stored program is parsed again, with the signs of zeros of complex numbers."""
     x = torch.ones(2)
     process(NUMBERS).call(function, x)
     second = process(NUMBERS)
@@ -89,7 +89,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("changed", CHANGES)
 def test_a_program_that_differs_is_compiled(process, changed, monkeypatch):
-    """Whatever it differs in."""
+    """A program with any difference is compiled again."""
     monkeypatch.setattr(torch, "relu", torch.relu)
     x = torch.randn(4, 8)
     process(FUNCTION).call("f", x)
@@ -112,7 +112,7 @@ CALLS = {
 
 @pytest.mark.parametrize("given", CALLS)
 def test_a_call_that_differs_is_compiled(process, given):
-    """What the guards promise is checked before an entry is used."""
+    """The guards are checked before an entry is used."""
     process(FUNCTION).call("f", torch.randn(4, 8))
     later = process(FUNCTION)
     x = CALLS[given]()
@@ -122,7 +122,7 @@ def test_a_call_that_differs_is_compiled(process, given):
 
 
 def test_the_state_of_the_process_is_checked(process):
-    """Grad mode, default dtype, threads: as when it was compiled."""
+    """Grad mode must be as it was at the compilation."""
     x = torch.randn(4, 8)
     process(FUNCTION).call("f", x)
     with torch.no_grad():
@@ -177,7 +177,7 @@ def test_a_module_is_loaded_with_its_parameters_as_inputs(process):
     [("y + self.scale", "y - self.scale"), ("scale = 2", "scale = 3"), ("rate = 0.5", "rate = 1.5")],
 )
 def test_a_module_of_another_class_is_compiled(process, before, after):
-    """A method, what the class holds, what the instance holds."""
+    """A difference in a method, in the class or in the instance causes a compilation."""
     x = torch.randn(3, 4)
     with torch.no_grad():
         process(MODULE).call("net", x)
@@ -202,7 +202,7 @@ def f(x, k):
 
 
 def test_breaks_and_side_effects_are_the_same(process, capsys):
-    """Resume functions are made again from the user's code, and loaded, too."""
+    """Resume functions are created again from the user's code, and are loaded, too."""
     x = torch.randn(5)
     first = process(BREAK)
     first.call("f", x, 3)
@@ -230,7 +230,7 @@ def outliving(x):
 
 
 def test_caches_have_the_same_entries(process):
-    """What a cache counts in the graph is loaded; one that outlives it is created by code of the library.
+    """A cache that is used only in the graph is loaded; library code creates one that is used after it.
 
     Frames with such code are compiled by each process, and those that resume after them are loaded.
     """
@@ -246,7 +246,7 @@ def test_caches_have_the_same_entries(process):
 
 
 def test_symbolic_sizes_are_guarded_by_data(process):
-    """An entry for any size is used for a size that was never seen."""
+    """An entry with symbolic sizes is used for a new size."""
     first = process(FUNCTION)
     for rows in (4, 5):
         first.call("f", torch.randn(rows, 8))
@@ -269,7 +269,7 @@ def f(x):
 
 
 def test_inputs_that_the_graph_changes_are_changed(process):
-    """And autograd learns of it: their version goes up."""
+    """The version of a mutated input increases, so autograd detects the mutation."""
     told = []
     for _ in range(2):
         x = torch.ones(3)
@@ -281,7 +281,7 @@ def test_inputs_that_the_graph_changes_are_changed(process):
 
 
 def trained(run, rows=(3,)):
-    """Outputs and gradients of a net's calls."""
+    """The outputs and gradients of a net's calls."""
     told = []
     for count in rows:
         x = torch.linspace(-1, 1, count * 4).view(1, count, 4).requires_grad_()
@@ -294,7 +294,7 @@ def trained(run, rows=(3,)):
 
 @pytest.mark.parametrize("rows", [(3,), (3, 4, 7)], ids=["static", "symbolic"])
 def test_training_needs_no_autograd_of_the_compiler(process, rows):
-    """Forward and backward come from the store; gradients are eager's."""
+    """Forward and backward are loaded from the store; gradients are eager mode's."""
     first = process(MODULE)
     trained(first, rows)
     later = process(MODULE)
@@ -314,7 +314,7 @@ def f(x):
 
 
 def test_what_training_refuses_is_refused(process):
-    """Second derivatives, tensors that changed since they were saved; outputs without gradient have none."""
+    """Second derivatives and mutated saved tensors are errors; outputs without a gradient have none."""
     process(SAVED).call("f", torch.ones(3, requires_grad=True))
     later = process(SAVED)
     x = torch.ones(3, requires_grad=True)
@@ -332,7 +332,7 @@ def test_what_training_refuses_is_refused(process):
 
 
 def test_the_page_is_told_again(process):
-    """Graph, guards and kernels of what runs; only the cause says that nothing was compiled."""
+    """The loaded record has the same graph, guards and kernels; its cause says that nothing was compiled."""
     x = torch.randn(4, 8)
     first, later = process(FUNCTION), None
     first.call("f", x)
@@ -361,7 +361,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_means_nothing_elsewhere_is_not_kept(process, what):
-    """The record names the reason."""
+    """The record contains the reason."""
     source, options, reason = REFUSED[what]
     first = process(source)
     first.call("f", torch.randn(4, 8), **options)
@@ -370,14 +370,14 @@ def test_what_means_nothing_elsewhere_is_not_kept(process, what):
 
 
 def clear(folder):
-    """Away with the entries (their pages stay), and with the memory of warnings."""
+    """Remove the entries, without their pages, and the list of warnings."""
     storage._warned.clear()
     for each in folder.glob("*.json"):
         each.unlink()
 
 
 def test_a_damaged_entry_is_compiled_again(process, tmp_path):
-    """One warning, the right result, and the entry is replaced."""
+    """There is one warning and the right result, and the entry is replaced."""
     x = torch.randn(4, 8)
     process(FUNCTION).call("f", x)
     (path,) = (tmp_path / "store" / "frames").glob("*/*.json")
@@ -395,7 +395,7 @@ def test_a_damaged_entry_is_compiled_again(process, tmp_path):
 
 
 def test_an_entry_with_another_meaning_is_passed_over(process, tmp_path):
-    """Whatever stands in a file with a right checksum, the call goes on."""
+    """A file with a valid checksum and invalid content is ignored."""
     x = torch.randn(4, 8)
     process(FUNCTION).call("f", x)
     (path,) = (tmp_path / "store" / "frames").glob("*/*.json")
@@ -415,7 +415,7 @@ def test_an_entry_with_another_meaning_is_passed_over(process, tmp_path):
 
 
 def test_a_folder_that_cannot_be_written_costs_one_warning(process, tmp_path, monkeypatch):
-    """And the function runs compiled."""
+    """There is one warning, and the function runs compiled."""
     x = torch.randn(4, 8)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "file" / "below"))
@@ -428,7 +428,7 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(process, tmp_path, mo
 
 
 def test_the_store_is_bounded(process, tmp_path):
-    """What was not used for longest goes first."""
+    """The least recently used entry is removed first."""
     first = process(FUNCTION)
     for columns in (2, 3, 4):
         first.call("f", torch.randn(4, columns), dynamic=False)
@@ -440,7 +440,7 @@ def test_the_store_is_bounded(process, tmp_path):
 
 
 def test_off_means_off(process, tmp_path):
-    """Nothing is read, nothing is written."""
+    """Nothing is read or written without the setting."""
     x = torch.randn(4, 8)
     with config.patch(warm_start=False):
         off = process(FUNCTION)
@@ -459,7 +459,7 @@ def f(q, k, v, w):
 
 
 def test_operators_that_a_plan_calls_are_loaded(process):
-    """Matrix products, and the operator of ours that attention becomes, are found again by the later process."""
+    """Matrix products and nbcompile's attention operator are found by the later process."""
     given = [torch.randn(2, 3, 40, 8) for _ in range(3)] + [torch.randn(8, 4)]
     told = []
     with torch.no_grad():
@@ -493,7 +493,7 @@ def g(x):
 
 @pytest.mark.parametrize(("name", "each_time"), [("f", 2), ("g", 1)])
 def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process, name, each_time):
-    """A function of torch is one call of __torch_function__ in every call, whichever way the code came."""
+    """A call of a torch function is one call of __torch_function__, for compiled and for loaded code."""
     for later in (False, True):
         now = process(COUNTED)
         for number in (1, 2, 3):
@@ -506,7 +506,7 @@ def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process, name,
 
 
 def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
-    """An error of ours on the way to the store costs a warning, not the compiled code."""
+    """An error while an entry is written gives a warning, and the compiled code runs."""
     monkeypatch.setattr(entry, "_written", lambda *words: 1 / 0)
     monkeypatch.setattr(storage, "_warned", set())
     x = torch.randn(4, 8)
@@ -530,7 +530,7 @@ def h(x):
 
 @pytest.mark.parametrize("name", ["f", "g"])
 def test_an_entry_for_a_number_is_for_no_other_rank(process, name):
-    """torch reads an empty list of sizes as those of the tensor at hand, which is another one here."""
+    """torch treats an empty list of sizes as those of the current tensor, so the rank is checked, too."""
     shapes = [(), (3,), (2, 3), (1,), (0,), ()]
     for shape in shapes:
         run = process(RANKS)
@@ -545,7 +545,7 @@ def test_an_entry_for_a_number_is_for_no_other_rank(process, name):
 
 
 def test_inference_mode_is_told_from_no_grad(process):
-    """Grad mode is the same in both; what torch adds to the keys of tensors is not."""
+    """Grad mode is off in both, but the dispatch keys of tensors differ."""
     x = torch.ones(2)
     for inside in (torch.inference_mode, torch.no_grad, torch.inference_mode):
         run = process(RANKS)
@@ -583,7 +583,7 @@ CHOICES = [
 
 @pytest.mark.parametrize("name", ["f", "g"])
 def test_functions_of_one_name_in_a_module_of_torch_are_not_confused(process, name):
-    """Lambdas, closures of one factory, other defaults: each loads its own entry."""
+    """Lambdas, closures of one factory and other defaults each load their own entry."""
     x = torch.arange(4.0)
     for again in (False, True):
         for number, chosen in enumerate(CHOICES):
@@ -617,7 +617,7 @@ def f(x):
 
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_patched_torch_is_noticed_by_a_later_process(process, patch, monkeypatch):
-    """And the unpatched one in the process after that."""
+    """A patched function is detected, and so is its absence in the process after that."""
     x = torch.linspace(-1, 1, 8).view(2, 4)
     for patched in (False, True, False):
         with monkeypatch.context() as patching:
@@ -631,7 +631,7 @@ SOURCES = (".c", ".cpp", ".h", ".txt", ".toml")
 
 
 def test_entries_of_another_compiler_have_another_key(monkeypatch):
-    """The key knows every module, source in C and C++, header and table of the package: an edited one finds no old entry."""
+    """The key contains every module, source, header and table of the package, so an edit invalidates old entries."""
     home = Path(nbcompile.__file__).parent
     files = list(keys._files(str(home), ""))
     parts = {path for path in home.rglob("*.*") if path.suffix in (".py", *SOURCES)}
@@ -646,7 +646,7 @@ def test_entries_of_another_compiler_have_another_key(monkeypatch):
 
 
 def test_files_that_go_away_are_no_part_of_the_key(tmp_path):
-    """A link that leads nowhere, as an editor's lock, is passed over, and so is a folder that is gone."""
+    """A broken link, such as an editor's lock, and a missing folder are ignored."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/module.py").write_text("1")
     (tmp_path / ".#module.py").symlink_to("nowhere")

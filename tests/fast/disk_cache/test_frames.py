@@ -1,4 +1,4 @@
-"""The hooks of the disk cache: when a frame is looked for, what a loaded one says of itself, and what is not stored."""
+"""The hooks of the disk cache: when a frame is looked up, the record of a loaded one, and frames without an entry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = torch.linspace(-1, 1, 4)
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The names of the functions that entries were looked for."""
+    """The names of the functions for which entries were looked up."""
     names, load = [], entry.load
 
     def loaded(frame, *arguments, **options):
@@ -41,7 +41,7 @@ def asked(monkeypatch):
 
 
 def test_a_loaded_frame_has_an_id_of_this_process(process):
-    """And so have the ids in its record; the resume function is loaded as well."""
+    """The ids in the record belong to this process; the resume function is loaded, too."""
     for attempt in range(2):
         run = process(PROGRAM)
         run.call("f", X)
@@ -53,7 +53,7 @@ def test_a_loaded_frame_has_an_id_of_this_process(process):
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_cause_says_which_process_compiled_it(process, monkeypatch, own):
-    """An entry that this process wrote is found by a cell that runs twice."""
+    """A cell that runs twice finds the entry that this process wrote."""
     process(PROGRAM).call("fixed", X)
     load = entry.load
     monkeypatch.setattr(entry, "load", lambda *given, **how: dataclasses.replace(load(*given, **how), is_own=own))
@@ -63,7 +63,7 @@ def test_the_cause_says_which_process_compiled_it(process, monkeypatch, own):
 
 
 def test_without_the_setting_nothing_is_looked_for(process, asked):
-    """Nor stored: a later process compiles."""
+    """Nothing is stored either, so a later process compiles."""
     run = process(PROGRAM)
     with config.patch(warm_start=False):
         run.call("fixed", X)
@@ -74,14 +74,14 @@ def test_without_the_setting_nothing_is_looked_for(process, asked):
 
 
 class Mode(TorchFunctionMode):
-    """A mode of the user's, which changes nothing."""
+    """A user's mode, which changes nothing."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
 
 def test_under_a_mode_or_a_transform_nothing_is_looked_for(process, asked):
-    """What is stored was compiled without one."""
+    """Stored code was compiled without a mode or a transform."""
     process(PROGRAM).call("fixed", X)
     run = process(PROGRAM)
     asked.clear()
@@ -93,7 +93,7 @@ def test_under_a_mode_or_a_transform_nothing_is_looked_for(process, asked):
 
 @pytest.mark.filterwarnings("ignore::nbcompile.errors.RecompileLimitWarning")
 def test_at_the_limit_of_recompiles_nothing_is_looked_for(process, asked):
-    """The compiler refuses such a call, and what is stored must not hide that."""
+    """The compiler refuses such a call, and a stored entry must not hide that."""
     run = process(PROGRAM)
     with config.patch(recompile_limit=1):
         run.call("fixed", X, dynamic=False)
@@ -117,7 +117,7 @@ def test_where_a_recompile_is_an_error_nothing_is_looked_for_a_second_time(proce
 
 
 def test_that_there_is_nothing_to_compile_is_loaded_too(process, asked, monkeypatch):
-    """A later process skips the frame and all calls of its code; while someone records it is traced."""
+    """A later process skips the frame and all calls of its code, unless a recorder is active."""
     kept = []
     monkeypatch.setattr(entry, "keep_skipped", lambda *given: kept.append(given[0].code.co_name))
     run = process(PROGRAM)
@@ -129,7 +129,7 @@ def test_that_there_is_nothing_to_compile_is_loaded_too(process, asked, monkeypa
 
 
 def test_a_filter_of_guards_leaves_no_skipped_frame(monkeypatch):
-    """It is a function of this process."""
+    """A guard filter is a function of this process."""
     kept = []
     monkeypatch.setattr(entry, "keep_skipped", lambda *given: kept.append(given))
 

@@ -1,4 +1,4 @@
-"""Compiled graphs as JSON: what is written is what is read, and what holds an object of this process is not written."""
+"""Compiled graphs as JSON: they are read as they were written; objects of this process are not written."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def through_json(data):
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "sizes of a call"])
 def test_what_was_written_runs_as_what_was_compiled(name):
-    """Its results are eager's; nothing but JSON was kept."""
+    """The results are eager mode's, from JSON alone."""
     builder, inputs = artifact(name)
     run = graphs.read(through_json(graphs.write(builder)), NO_KERNELS)
     expected = PROGRAMS[name][0](*inputs)
@@ -55,14 +55,14 @@ def test_what_was_written_runs_as_what_was_compiled(name):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_plan_is_the_same_after_it_was_read(name):
-    """Step for step, with shapes, values and operators."""
+    """The steps, shapes, values and operators of a plan are equal after it was read."""
     plan = artifact(name)[0].programs[0].plan
     assert plan is not None
     assert graphs._read_plan(through_json(graphs._plan(plan))) == plan
 
 
 def test_of_a_kernel_what_it_needs_to_run_is_kept():
-    """On the CPU its text is that of the library; on a GPU machine code is found by it."""
+    """The text of a CPU kernel is in the library; the machine code of a GPU kernel is found by its text."""
     (kernel, *_) = artifact()[0].programs[0].kernels
     assert set(graphs._kernel(kernel)) == set(graphs.KEPT_OF_KERNELS)
     on_gpu = dataclasses.replace(kernel, language="triton", grid="4")
@@ -77,7 +77,7 @@ TRAINING = TrainingMetadata(
 
 @pytest.mark.parametrize("training", [None, TRAINING], ids=["inference", "training"])
 def test_runtime_metadata_is_the_same_after_it_was_read(training):
-    """Named tuples, slices and memory formats, too."""
+    """Named tuples, slices and memory formats are equal, too."""
     metadata = RuntimeMetadata([[0], None], (1,), (AliasedOutput(0, 1, True, False),), training)
     found = graphs._read_metadata(through_json(graphs._write_metadata(metadata)))
     assert found == dataclasses.replace(
@@ -90,13 +90,13 @@ def test_runtime_metadata_is_the_same_after_it_was_read(training):
     {"roles": ()}, {"roles": ("forward",)}, {"wrapper": "training"}, {"wrapper": "unheard of"}, {"wrapper": ""},
 ])  # fmt: skip
 def test_what_is_not_only_generated_code_is_not_written(how):
-    """Anything else may hold objects of this process."""
+    """Other artifacts may contain objects of this process."""
     with pytest.raises(NotStorable, match="not only generated code"):
         graphs.write(artifact(**how)[0])
 
 
 def test_an_obstacle_is_the_reason():
-    """Whoever made a part says why it is none of data."""
+    """The error contains the reason that the builder recorded."""
     builder, _ = artifact()
     builder.obstacle = "a subclass flattens itself"
     with pytest.raises(NotStorable, match="a subclass flattens itself"):
@@ -104,7 +104,7 @@ def test_an_obstacle_is_the_reason():
 
 
 def aliased(output, steps):
-    """An artifact whose first output is a view of its second input, by these steps of the plan."""
+    """An artifact whose first output is a view of its second input, by some steps of the plan."""
     metadata = RuntimeMetadata([None, None], (), (AliasedOutput(0, 1, False, False),))
     builder, _ = artifact(wrapper="inference", metadata=metadata)
     plan = dataclasses.replace(builder.programs[0].plan, outputs=(PlanOutput(output),) * 2, steps=steps)
@@ -120,7 +120,7 @@ SIZES = ((2,), (1,), 0)
     (0, (), False), (5, (ViewSlot(5, 0, SIZES),), False),
 ])  # fmt: skip
 def test_an_output_that_is_a_view_leads_back_to_its_input(output, steps, storable):
-    """By view steps of the plan; one that was made in another way is not repeated by a later process."""
+    """The output is stored if the plan creates it from the input with view steps only."""
     if storable:
         graphs._expect_views(aliased(output, steps))
     else:
@@ -129,7 +129,7 @@ def test_an_output_that_is_a_view_leads_back_to_its_input(output, steps, storabl
 
 
 def test_a_view_without_a_plan_is_not_written():
-    """The reason why there is none is said."""
+    """The error contains the reason for the missing plan."""
     builder = aliased(1, ())
     builder.programs[0] = dataclasses.replace(builder.programs[0], plan=None, no_plan="it slices")
     with pytest.raises(NotStorable, match="there is no plan: it slices"):
@@ -138,6 +138,6 @@ def test_a_view_without_a_plan_is_not_written():
 
 @pytest.mark.parametrize("data", [["Unheard", []], ["tuple", 3], 3, None, []])
 def test_a_damaged_step_is_unreadable(data):
-    """It is compiled again."""
+    """A damaged step raises an error, so the graph is compiled again."""
     with pytest.raises(Unreadable):
         graphs._read_step(data)

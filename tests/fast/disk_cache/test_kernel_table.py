@@ -1,4 +1,4 @@
-"""The user's Triton kernels of a stored graph, by the numbers that another process gave them."""
+"""The user's Triton kernels in a stored graph, by their numbers in another process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbcompile.guarding.accessors import SourceCache
 
 
 def test_a_launch_of_a_triton_kernel_gets_the_numbers_that_this_process_gives():
-    """Numbers in torch's table of kernels are those of a process: kept as they are, they would be another kernel's."""
+    """Numbers in torch's table of kernels differ between processes, so they are translated."""
     launches = torch_internals.triton_kernel_wrap()
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
@@ -46,7 +46,7 @@ def written(constants: dict[str, object], **names: object) -> tuple[list, Source
 
 
 def test_a_table_has_what_is_at_the_address_of_a_kernel_now():
-    """The kernel is read there; types of Triton's and literals come back as they were."""
+    """The kernel is read from its source; Triton's types and literals are restored."""
     tl = pytest.importorskip("triton.language", reason="Triton is an extra (nbcompile[cuda])")
     constants = {"BLOCK": 128, "factor": -0.0, "TYPE": tl.float16, "flag": True}
     data, known, _ = written(constants, scale="a kernel")
@@ -57,6 +57,6 @@ def test_a_table_has_what_is_at_the_address_of_a_kernel_now():
 
 
 def test_a_constant_of_this_process_is_not_stored():
-    """What has no literal means nothing to another process."""
+    """A value without a literal has no meaning in another process."""
     with pytest.raises(NotStorable, match="a value of type object"):
         written({"BLOCK": object()}, scale="a kernel")

@@ -1,4 +1,4 @@
-"""The key of an entry: what changes the code changes the key."""
+"""The key of an entry: a change of the code changes the key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADD = "def f(x):\n    return x + 1\n"
 
 
 def test_equal_text_has_one_key_whatever_the_file():
-    """A function of another file with the same text is the same function; another constant makes another one."""
+    """The file is not part of the key; another constant gives another key."""
     options = Options(backend="inductor")
     other = code_of(ADD).replace(co_filename="elsewhere.py")
     assert key(code_of(ADD), options) == key(other, options)
@@ -29,7 +29,7 @@ def test_equal_text_has_one_key_whatever_the_file():
 
 
 def test_a_setting_that_changes_code_changes_the_key(monkeypatch):
-    """And one that only says when code is compiled does not."""
+    """A setting that does not change code does not change the key."""
     before, options = key(code_of(ADD), Options(backend="inductor")), Options(backend="inductor")
     monkeypatch.setenv("OMP_NUM_THREADS", "97")
     changed = key(code_of(ADD), options)
@@ -44,6 +44,6 @@ def test_a_setting_that_changes_code_changes_the_key(monkeypatch):
     "change", [{"backend": "eager"}, {"backend": "theirs"}, {"guard_filter": lambda guards: guards}]
 )
 def test_what_has_no_name_in_another_process_has_no_key(change):
-    """A backend without code, or of somebody else, and a function that chooses guards."""
+    """A foreign backend, or one without code, and a guard filter have no key."""
     with pytest.raises(NotStorable):
         key(code_of(ADD), dataclasses.replace(Options(backend="inductor"), **change))

@@ -1,4 +1,4 @@
-"""Functions of torch that somebody replaced: the store gives nothing to such a process, and takes nothing from it."""
+"""Replaced torch functions: a process with one neither loads from the store nor writes to it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ MEMBERS = {
     "torch.nn.functional._Reduction.get_enum": "F.mse_loss",
     "torch.Tensor.norm": "torch.norm",
 }  # fmt: skip
-"""A program that calls each of them, by itself or in a function of torch's."""
+"""A program that calls each of them, directly or in a torch function."""
 WAYS = (
     "by a function",
     "by a wrapper",
@@ -116,7 +116,7 @@ WAYS = (
 
 
 def run(store, asked):
-    """What the program prints in a process of its own, over a store."""
+    """The output of the program in another process, with a store."""
     where = {"NBCOMPILE_CACHE_DIR": store, "NBCOMPILE_FRAMES_DIR": store / "frames"}
     printed = python(PROGRAM, json.dumps(asked), **where)
     return json.loads(printed) if printed[0] in "[{" else printed
@@ -124,7 +124,7 @@ def run(store, asked):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """What a process does with each replaced function, over a store that another process has filled."""
+    """The outcomes for each replaced function, with a store that another process filled."""
     store = tmp_path_factory.mktemp("store")
     run(store, "keep")
     asked = [(member, way, title) for member, title in MEMBERS.items() for way in ("", *WAYS)]
@@ -133,7 +133,7 @@ def rows(tmp_path_factory):
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_with_nothing_replaced_a_program_is_loaded(rows, member):
-    """What the other process kept is good for this one."""
+    """The entries of the other process are loaded."""
     wanted, first, second, loaded, *_ = rows[member, ""]
     assert wanted == first == second
     assert loaded
@@ -142,7 +142,7 @@ def test_with_nothing_replaced_a_program_is_loaded(rows, member):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_replaced_function_of_torch_is_seen_by_a_later_process(rows, member, way):
-    """The new function is called, by whatever of torch's calls it; with the old one in its place, all is as before."""
+    """The new function is called, also by torch's own functions; after the restoration all results are as before."""
     wanted, first, second, loaded, before, afterwards = rows[member, way]
     assert wanted == first == second
     assert before == afterwards == rows[member, ""][0]
@@ -151,13 +151,13 @@ def test_a_replaced_function_of_torch_is_seen_by_a_later_process(rows, member, w
 
 @pytest.fixture
 def program(process):
-    """A run of a program that calls ``torch.relu`` in a function of torch's."""
+    """A run of a program that calls ``torch.relu`` in a torch function."""
     return lambda: process("import torch\ndef f(x): return torch.nn.functional.relu(x) + 1\n")
 
 
 @pytest.mark.compiles
 def test_what_is_compiled_while_a_function_is_replaced_is_not_kept(program, monkeypatch):
-    """Its page says so; the process after it compiles, and the next one loads that."""
+    """The record has the reason; the next process compiles, and the one after that loads the entry."""
     x = torch.arange(-2.0, 2)
     relu = torch.relu
     with monkeypatch.context() as patching:
@@ -173,7 +173,7 @@ def test_what_is_compiled_while_a_function_is_replaced_is_not_kept(program, monk
 
 @pytest.mark.compiles
 def test_a_function_replaced_after_the_first_call_changes_the_key(program, monkeypatch):
-    """What was compiled before is in the store, and not looked at while the function is another one."""
+    """The old entry is not used while the function is replaced."""
     x = torch.arange(-2.0, 2)
     program().call("f", x)
     run = program()
@@ -190,11 +190,11 @@ def test_a_function_replaced_after_the_first_call_changes_the_key(program, monke
 RESUMED = """import sys; p = torch.nn.Parameter(torch.ones(3)); p.grad = torch.ones(3)
 torch.compile(torch.optim.SGD([p]).step, backend="eager")()
 assert any(name.startswith("__resume_at_") for name in vars(sys.modules["torch.optim.optimizer"]))"""
-"""The real torch.compile breaks a graph in a function of torch's, and leaves the rest of it in torch's module."""
+"""A program in which torch.compile breaks the graph in a torch function, and leaves a resume function in its module."""
 
 
 def test_the_state_is_the_same_in_every_process():
-    """Neither the real torch.compile, nor what nbcompile imports, changes it; nor does a name that torch never calls."""
+    """torch.compile, nbcompile's imports and new names in torch do not change the state."""
     ways = (
         "print(library.state())",
         "torch.compile(lambda x: x.sin())(torch.ones(3).requires_grad_()); print(library.state())",
@@ -202,14 +202,14 @@ def test_the_state_is_the_same_in_every_process():
         "torch.not_torchs = lambda x: x; print(library.state())",
         "from nbcompile.tools import replacement; replacement.install(); print(library.state())",
     )
-    # Processes of their own: what another test has left in this one is no matter.
+    # Separate processes: other tests may have changed the state of this one.
     text = "from nbcompile.fast.disk_cache import library; import torch\n"
     states = {python(text + way) for way in ways}
     assert len(states) == 1
 
 
 def decorated(function):
-    """A function whose code is that of a decorator of Python's library."""
+    """A function with the code of a decorator of Python's library."""
 
     @functools.wraps(function)
     def inner(*arguments):
@@ -222,7 +222,7 @@ def decorated(function):
     "other", [lambda x: x, decorated(torch.cos), type("relu", (), {}), functools.partial(torch.cos)]
 )
 def test_whatever_stands_there_that_is_not_torchs_is_told(other, monkeypatch):
-    """Functions, methods, classes and objects that are called."""
+    """Functions, methods, classes and callable objects are detected."""
     before = library.state()
     monkeypatch.setattr(torch, "relu", other)
     with pytest.raises(NotStorable, match=r"torch\.relu is replaced"):
@@ -232,7 +232,7 @@ def test_whatever_stands_there_that_is_not_torchs_is_told(other, monkeypatch):
 
 
 def test_functions_of_a_factory_are_told_by_what_they_hold(monkeypatch):
-    """``max_pool1d`` and ``adaptive_max_pool1d`` have one code."""
+    """``max_pool1d`` and ``adaptive_max_pool1d`` share one code object."""
     F, before = torch.nn.functional, library.state()
     monkeypatch.setattr(F, "max_pool1d", F.adaptive_max_pool1d)
     assert library.state() != before

@@ -1,4 +1,4 @@
-"""Programs that differ in something that no argument shows: an entry of one is not used for the other."""
+"""Programs that differ in something that no argument shows: neither uses the other's entry."""
 
 import gc
 import sys
@@ -50,7 +50,7 @@ def is_base(value):
 
 @pytest.mark.parametrize("asked", ASKED.values(), ids=list(ASKED))
 def test_what_classes_answer_is_asked_again(process, asked):
-    """Registries, hooks and patterns: another answer, another program; the same answer is loaded."""
+    """Registries, hooks and patterns with another answer need another entry; an equal answer is loaded."""
     text = f"{CLASSES}{PATTERNS}def f(x): return x + 1 if {asked} else x + 2\n"
     _agree(process, {variant: text.replace("{variant!r}", repr(variant)) for variant in ("one", "other")})
 
@@ -67,7 +67,7 @@ SAID = {
 
 @pytest.mark.parametrize(("given", "asked"), SAID.values(), ids=list(SAID))
 def test_what_is_said_of_functions_and_classes_counts(process, given, asked):
-    """Docstrings, annotations, names and the order of members are values like others for a program that reads them."""
+    """Docstrings, annotations, names and the order of members are values for a program that reads them."""
     text = f"import torch\n{given}\ndef f(x): return x + ({asked})\n"
     _agree(process, {variant: text.replace("{variant!r}", repr(variant)) for variant in ("one", "another")})
 
@@ -84,7 +84,7 @@ STATES = {
 
 @pytest.mark.parametrize("asked", STATES)
 def test_what_functions_of_libraries_tell_of_the_process_is_asked_again(process, asked):
-    """Answers that are constants while the process lives, yet others in the next one."""
+    """Values that are constant while a process runs may differ in the next one."""
     get, put, one, other = STATES[asked]
     before = get()
     try:
@@ -98,7 +98,7 @@ def text_of(asked):
 
 
 def test_the_line_of_a_function_is_not_kept(process):
-    """The key does not say where in its file a function begins, so a program that asks is compiled in each process."""
+    """The key does not contain the first line of a function, so a program that reads it is always compiled."""
     x, text = torch.arange(4.0), "import torch\ndef f(x): return x * f.__code__.co_firstlineno\n"
     for source in (text, f"\n{text}"):
         run = process(source)
@@ -108,19 +108,19 @@ def test_the_line_of_a_function_is_not_kept(process):
 
 @pytest.fixture
 def method_of_tensors(monkeypatch):
-    """Put a new method into torch.Tensor, whose code differs in a constant alone."""
+    """A function that adds a method to torch.Tensor, whose code differs only in a constant."""
     made = {"one": lambda tensor: 1, "other": lambda tensor: 2}
     return lambda variant: monkeypatch.setattr(torch.Tensor, "method_of_a_test", made[variant], raising=False)
 
 
 def test_a_method_put_into_torchs_classes_is_told_by_its_constants(process, method_of_tensors):
-    """Torch's classes are described in short, yet not so short that a patched constant goes unseen."""
+    """The short descriptions of torch's classes include constants of a patched method."""
     text = "import torch\ndef f(x): return x + x.method_of_a_test()\n"
     _agree(process, {"one": text, "other": text}, method_of_tensors)
 
 
 def _agree(process, texts, prepare=lambda variant: None):
-    """Each program over the store that another one, then it itself has filled: as in eager mode, and loaded in the end."""
+    """Assert eager mode's results with a store of another and of the same program, and a load at the end."""
     x = torch.arange(4.0)
     for variant in (*texts, *texts):
         prepare(variant)

@@ -1,4 +1,4 @@
-"""What one process kept, asked for by another one after a change: equal to eager mode, over whole programs."""
+"""Entries that one process stored and another one loads after a change: whole programs give eager mode's results."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ FAMILIES = sorted({each.family for each in programs().values()})
 
 
 def matrix(*arguments, seconds):
-    """The matrix in a process of its own, which forks before anything is compiled: its counts by name."""
+    """The counts of the matrix by name, from a separate process that forks before anything is compiled."""
     told = command(sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments, seconds=seconds)
     print(told.stdout)
     return {what: int(count.replace(",", "")) for count, what in re.findall(r"^ *([\d,]+) (.+)$", told.stdout, re.M)}
@@ -20,7 +20,7 @@ def matrix(*arguments, seconds):
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """A store of the test's own, which is on as it is for users."""
+    """A store for the test, which is on by default as for users."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
     monkeypatch.delenv("NBCOMPILE_WARM_START", raising=False)
@@ -29,7 +29,7 @@ def store(tmp_path, monkeypatch):
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("store")
 def test_a_sample_of_all_pairs():
-    """Some programs, some changes of each: entries are loaded, and every result is eager's."""
+    """Entries of some programs and changes are loaded, and every result is eager mode's."""
     counts = matrix("--programs", "7/276", "--share", "1/8", seconds=900)
     assert counts["pairs"] > 30
     assert counts["pairs_that_load"] > counts["pairs"] / 5
@@ -39,6 +39,6 @@ def test_a_sample_of_all_pairs():
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_pairs(family):
-    """Every program, every change."""
+    """Every program with every change gives eager mode's results."""
     counts = matrix(family, seconds=7200)
     assert counts["pairs_that_load"]

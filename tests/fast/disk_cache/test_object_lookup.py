@@ -1,4 +1,4 @@
-"""Objects are found again by what their descriptions say, and only if they are still those."""
+"""Objects found by their descriptions, and only if they have not changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nbcompile.fast.disk_cache.object_lookup import expect_code, find, findable,
     "one", [torch.relu, torch.nn.functional.gelu, torch.nn.Linear, len, math.sin, torch.ops.aten.add.Tensor, torch.nn]
 )
 def test_members_of_libraries_are_found_again(one):
-    """By what is said of them."""
+    """An object is found by its description."""
     assert find(findable(one)) is one
 
 
@@ -31,17 +31,17 @@ class Colour(enum.Flag):
 
 @pytest.mark.parametrize("value", [Colour.RED, Colour.RED | Colour.BLUE, Colour(0), re.IGNORECASE | re.MULTILINE])
 def test_flags_are_found_again(value):
-    """A member has a name; a combination has a number."""
+    """A member is found by its name, a combination by its number."""
     assert find(describe(value)) is value
 
 
 def helper(x):
-    """A function of this module, which has a name."""
+    """x + 1, in a function of this module that has a name."""
     return x + 1
 
 
 def test_an_object_that_was_replaced_is_not_found(monkeypatch):
-    """Its name leads to another one: that is not what the description says."""
+    """The name belongs to another object now, which the description does not match."""
     description = findable(helper)
     assert find(description) is helper
     monkeypatch.setattr(sys.modules[__name__], "helper", lambda x: x + 2)
@@ -50,13 +50,13 @@ def test_an_object_that_was_replaced_is_not_found(monkeypatch):
 
 
 def test_an_object_without_a_name_is_not_findable():
-    """A function inside of a function has a path that leads nowhere."""
+    """A nested function has no path."""
     with pytest.raises(NotStorable):
         findable(lambda x: x)
 
 
 def test_code_has_a_name_and_a_digest(monkeypatch):
-    """Code that was traced is found by its name, while the function has the same code; a lambda's has none."""
+    """Traced code is found by its name while the function has that code; a lambda has no name."""
     description = named_code(helper.__code__, __name__)
     expect_code(description)
     monkeypatch.setattr(sys.modules[__name__], "helper", lambda x: x + 2)
@@ -67,5 +67,5 @@ def test_code_has_a_name_and_a_digest(monkeypatch):
 
 
 def test_a_class_of_the_library_under_a_private_name():
-    """``functools._CacheInfo`` says that it is ``CacheInfo``."""
+    """``functools._CacheInfo`` has the name ``CacheInfo``."""
     assert find(findable(functools._CacheInfo)) is functools._CacheInfo

@@ -1,4 +1,4 @@
-"""Operators of users are called by name: what tracing learned of them must be as it was."""
+"""Users' operators are called by name; their traced properties must be unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def g(x, y):
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_graph_that_calls_an_operator_is_loaded(process, learns):
-    """Forward, and backward through the formula that was registered."""
+    """Forward is loaded, and backward through the registered formula."""
     for attempt in range(2):
         run = process(PROGRAM)
         x, other = (torch.ones(3, requires_grad=learns) for _ in range(2))
@@ -54,7 +54,7 @@ def test_a_graph_that_calls_an_operator_is_loaded(process, learns):
 
 
 def test_an_operator_that_writes(process):
-    """The input is written, and counted."""
+    """The input is mutated, and the mutations are counted."""
     for attempt in range(2):
         run = process(PROGRAM)
         x, other = torch.ones(3), torch.ones(3)
@@ -74,7 +74,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("changed", CHANGES)
 def test_an_operator_that_differs_is_another_one(process, changed):
-    """Whatever tracing may have learned from it."""
+    """A change of any property that tracing uses causes a compilation."""
     before, after = CHANGES[changed]
     assert before in PROGRAM
     after_source = PROGRAM.replace(before, after, 1)
@@ -89,7 +89,7 @@ def test_an_operator_that_differs_is_another_one(process, changed):
 
 
 def test_what_it_does_may_change(process):
-    """It is called in each call, and never looked into."""
+    """The body of an operator is called at run time, and not traced."""
     process(PROGRAM).call("f", torch.ones(3))
     later = process(PROGRAM.replace("return x * 2", "return x * 3"))
     torch.testing.assert_close(later.call("f", torch.ones(3)), later.module.f(torch.ones(3)))
@@ -97,7 +97,7 @@ def test_what_it_does_may_change(process):
 
 
 def test_an_operator_whose_fake_reads_an_object_is_not_kept(process):
-    """Nobody can say whether that is the same in another process."""
+    """The object may differ in another process, so the entry is not stored."""
     run = process(PROGRAM.replace("ROWS = 1", "class Box:\n    rows = 1\nBOX = Box()").replace("* ROWS", "* BOX.rows"))
     run.call("f", torch.ones(3))
     assert "a value of type Box" in run.reasons[0]

@@ -1,4 +1,4 @@
-"""The store between real processes: what the second one does not import, and what it does with a broken store."""
+"""The store between real processes: modules that the second one does not import, and a damaged store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(json.dumps([heavy, [str(each.message) for each in told]]))
 
 
 def run(folder, *arguments: str):
-    """The program in a process of its own: the heavy modules that it imported, and its warnings."""
+    """The heavy modules that the program imported in another process, and its warnings."""
     where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1"}
     told = command(sys.executable, "-c", PROGRAM, *arguments, **where)
     assert told.stderr.count("between") == 1
@@ -42,13 +42,13 @@ def run(folder, *arguments: str):
 
 
 def printed(program: str, folder) -> str:
-    """What a program prints in a process of its own, over a store in a folder."""
+    """The output of a program in another process, with a store in a folder."""
     return python(program, NBCOMPILE_CACHE_DIR=folder, NBCOMPILE_WARM_START="1")
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """A store that one process has filled."""
+    """A store that one process filled."""
     folder = tmp_path_factory.mktemp("store")
     heavy, _ = run(folder)
     assert "torch._dynamo" in heavy
@@ -56,7 +56,7 @@ def store(tmp_path_factory):
 
 
 def test_a_warm_process_imports_no_compiler(store):
-    """Graphs, a resume function, guards on a module and on sizes come from the store; a real torch.compile works."""
+    """Graphs, a resume function and guards are loaded from the store; torch.compile still works."""
     assert run(store, "and torch.compile") == [[], []]
 
 
@@ -80,7 +80,7 @@ print(*{"nbcompile.driver.stages", "nbcompile.tracing.tracer", "nbcompile.loweri
 
 
 def test_a_warm_step_of_an_optimiser_imports_no_compiler(tmp_path):
-    """Its frames that have nothing to compile, as the hooks of a step, are in the store, too."""
+    """Frames without a graph, such as the hooks of a step, are stored, too."""
     imported = [printed(OPTIMISER, tmp_path).split() for _ in range(2)]
     assert (len(imported[0]), imported[1]) == (3, [])
 
@@ -103,7 +103,7 @@ print(*{"nbcompile.driver", "nbcompile.tracing.tracer", "nbcompile.lowering"} & 
 
 
 def test_a_frame_of_tensors_with_nothing_to_compile_is_skipped_without_a_trace(tmp_path):
-    """Also where tensors are passed on; nothing warns, and results are the objects themselves."""
+    """A frame that only passes tensors on is skipped, without a warning, and returns the objects themselves."""
     imported = [printed(NOTHING_TO_COMPILE, tmp_path).split() for _ in range(2)]
     assert (len(imported[0]), imported[1]) == (3, [])
 
@@ -123,5 +123,5 @@ print(recorder.frames[0].cause)
 
 
 def test_a_program_that_counts_and_maps_is_loaded(tmp_path):
-    """``enumerate``, ``map`` and ``sum`` are traced as Python of ours, whose modules a second process has not imported."""
+    """``enumerate``, ``map`` and ``sum`` are polyfills, whose modules the second process has not imported."""
     assert [printed(BUILTINS, tmp_path).split()[0] for _ in range(2)] == ["first", "loaded"]

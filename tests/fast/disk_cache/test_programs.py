@@ -1,4 +1,4 @@
-"""Every peer program gives eager's results with generated code, and again when a later process loads what was kept.
+"""Every peer program gives eager mode's results with generated code, compiled and loaded.
 
 In torch: test/inductor/test_codecache.py. Read next: tests/peer/program.py
 """
@@ -31,24 +31,24 @@ KNOWN = {
     "data_of_an_input_is_set": "AOTAutograd writes the new data into the input, which counts one version more",
     "detached_in_every_way": "outputs that are one another detached are one object after AOTAutograd",
 }
-"""Where generated code is known to differ from eager; to be emptied."""
+"""Known differences of generated code from eager mode; this should be empty."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.peer]
 
 
 class Generated(Ours):
-    """nbcompile with its own backend, which alone is kept in the store."""
+    """nbcompile with its own backend, the only one whose code is stored."""
 
     name = "nbcompile, generated code"
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """The backend of the harness only counts graphs."""
+        """Compile with the default backend: the backend of the harness only counts graphs."""
         return nbcompile.compile(function, **options)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A store that lives as long as the module: kernels are shared by many programs."""
+    """A store for the whole module, because many programs share kernels."""
     with pytest.MonkeyPatch.context() as patch, config.patch(warm_start=True):
         patch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path_factory.mktemp("store")))
         yield
@@ -62,7 +62,7 @@ def _marked(name: str) -> Any:
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("name", list(map(_marked, programs())))
 def test_a_program_that_is_compiled_then_loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process in miniature is a fresh copy of the program, with nothing compiled in memory."""
+    """A new copy of the program, with nothing compiled in memory, simulates the later process."""
     # pytest listens to torch's structured trace, for which AOTAutograd prints fake tensors that cannot be printed
     monkeypatch.setattr(logging.getLogger("torch.__trace"), "handlers", [])
     if reason := KNOWN_HERE.get((name, "results")):
@@ -78,7 +78,7 @@ LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
 
 
 def _rounded(difference: Difference) -> bool:
-    """Whether only the last digits of floats differ, which are added in another order, or what no element can show."""
+    """True if only last digits of floats differ, which depend on the order of additions, or invisible strides."""
     ours, theirs = (LAYOUT.sub(visible, each) for each in (difference.ours, difference.theirs))
     pairs = zip(map(float, NUMBER.findall(ours)), map(float, NUMBER.findall(theirs)), strict=False)
     same_text = NUMBER.sub("#", ours) == NUMBER.sub("#", theirs)

@@ -1,4 +1,4 @@
-"""Pages of records beside stored entries."""
+"""Records that are stored with entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def frame() -> model.CompiledFrame:
 
 
 def test_a_page_has_nothing_of_one_call():
-    """Fields of the call are left out, and the cause says that nothing was compiled; the rest is read again."""
+    """Fields of a single call are omitted, and the cause says that nothing was compiled; the rest is read again."""
     plain = record_pages.write(frame())
     assert plain["cause"] == model.LOADED
     assert not (set(record_pages.OF_ONE_PROCESS) - {"cause"}) & set(plain)
@@ -23,7 +23,7 @@ def test_a_page_has_nothing_of_one_call():
 
 
 def test_ids_are_under_the_compile_id_of_this_process():
-    """An id and what begins with it and a dot are renamed; a longer number is another id."""
+    """An id, and each text that begins with it and a dot, is renamed; a longer number is another id."""
     content = {"id": "0/1", "nodes": ["0/1.n3", "0/10.n3", 7], "text": "0/1 of it"}
     assert record_pages._renamed(content, "0/1", "5/0") == {
         "id": "5/0",
@@ -33,7 +33,7 @@ def test_ids_are_under_the_compile_id_of_this_process():
 
 
 def test_a_load_fills_the_page_of_this_process():
-    """Guards and graph are those of the stored page, under the new id; what the call did comes from the call."""
+    """Guards and graph are those of the stored record, with the new id; the caller is that of this call."""
     written = {}
     draft = types.SimpleNamespace(compile_id="7/2", write=written.update, write_graph=lambda **fields: None)
     record_pages.rewrite(draft, record_pages.write(frame()), (), "6/0", "")

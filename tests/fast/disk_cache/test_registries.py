@@ -1,4 +1,4 @@
-"""Registries that grow with what a process imported: an entry asks for the classes that its program met, and no more."""
+"""Registries that grow with imports: an entry depends only on the classes that its program uses."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ def f(x):
 
 
 def register(cls):
-    """Register a data class as another library does, and return how to take that back."""
+    """Register a data class as another library does; return a function that undoes it."""
     pytree.register_pytree_node(
         cls,
         lambda box: ([box.t], None),
@@ -39,7 +39,7 @@ def register(cls):
 
 
 def other_library():
-    """A class of a library that the program knows nothing of."""
+    """A class of a library that the program does not use."""
 
     @dataclasses.dataclass
     class ModelOutput:
@@ -50,7 +50,7 @@ def other_library():
 
 @pytest.mark.parametrize("body", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_entries_are_loaded_where_another_library_registered_classes(process, body):
-    """A process with more classes in the registry of pytrees loads what one with fewer kept, and the other way round."""
+    """A process with another number of classes in the pytree registry loads the entry."""
     source, x = SOURCE.format(body=body), torch.arange(6.0).view(2, 3)
     wanted = process(source).call("f", x)
     undo = register(other_library())
@@ -64,7 +64,7 @@ def test_entries_are_loaded_where_another_library_registered_classes(process, bo
 
 
 def test_a_class_that_a_program_met_and_that_is_registered_later_is_noticed(process):
-    """Its instances were leaves, and now they are nodes: in a later process, and in the same one."""
+    """Instances that were leaves are nodes after the registration, in a later and in the same process."""
     source, x = (
         SOURCE.format(
             body="return len(tree_leaves([x, box])), [type(t).__name__ for t in tree_leaves([x, box])], x + 1"

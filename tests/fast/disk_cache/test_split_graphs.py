@@ -24,7 +24,7 @@ from tests.support.processes import ROOT, python
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo")
 WIDTH = 512
-"""A matrix of WIDTH x WIDTH floats fills the first bucket."""
+"""The size of a matrix that fills the first bucket."""
 IN_ANOTHER_PROCESS = """
 from tests.fast.disk_cache import test_split_graphs as here
 with here.one_process():
@@ -33,7 +33,7 @@ with here.one_process():
 
 
 class one_process:  # noqa: N801 - used as a function
-    """A process group of this process alone."""
+    """A process group of one process."""
 
     def __enter__(self) -> None:
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -57,7 +57,7 @@ def wrapped(cap: float, *ignored: str) -> DistributedDataParallel:
 
 
 def cause_and_parts(module: DistributedDataParallel) -> tuple[str, int]:
-    """How the frame with the graph came to its code, and its parts; results and gradients are compared with eager's."""
+    """The cause of the frame with the graph, and its number of parts, after a comparison with eager mode."""
     x = torch.randn(4, WIDTH)
     explained = nbcompile.explain(module)(x)
     found, expected = explained.result, module.module(x)
@@ -72,13 +72,13 @@ def cause_and_parts(module: DistributedDataParallel) -> tuple[str, int]:
 
 
 def test_a_later_process_loads_the_parts(tmp_path: Path) -> None:
-    """The first process compiles four parts; the second one loads them."""
+    """The first process compiles four parts, and the second one loads them."""
     printed = [python(IN_ANOTHER_PROCESS, folder=ROOT, NBCOMPILE_CACHE_DIR=tmp_path).strip() for _ in range(2)]
     assert printed == [str(("first call", 4)), str((model.LOADED, 4))]
 
 
 def test_what_is_loaded_is_compiled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all parts are in the store, nothing is split."""
+    """Nothing is split if all parts are in the store."""
     assert cause_and_parts(wrapped(1.0)) == ("first call", 4)
     nbcompile.reset()
     monkeypatch.setattr(gradient_buckets, "_compile_parts", None)
@@ -87,7 +87,7 @@ def test_what_is_loaded_is_compiled_no_more(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(("cap", "ignored", "parts"), [(2.5, (), 2), (1.0, ("layers.1.weight",), 3)])
 def test_other_buckets_are_another_entry(cap: float, ignored: tuple[str, ...], parts: int) -> None:
-    """Parts are loaded for the same size of buckets and the same gradients alone; each finds its own."""
+    """Parts are loaded only for equal bucket sizes and gradients; each case finds its own."""
     assert cause_and_parts(wrapped(1.0)) == ("first call", 4)
     for cause in ("first call", model.LOADED_AGAIN):
         nbcompile.reset()
@@ -98,7 +98,7 @@ def test_other_buckets_are_another_entry(cap: float, ignored: tuple[str, ...], p
 
 @pytest.mark.parametrize(("cls", "rows"), [*((cls, (4, 4)) for cls in PROGRAMS), (Sized, (4, 6, 8)), (Plain, (4, 6))])
 def test_loaded_parts_compute_the_same(cls: type[nn.Module], rows: tuple[int, ...]) -> None:
-    """Loaded parts give what compiled ones give, bit by bit: results, gradients and buffers, also for symbolic sizes."""
+    """Loaded parts give bitwise the results, gradients and buffers of compiled ones, also for symbolic sizes."""
     found = []
     for _ in range(2):
         nbcompile.reset()
@@ -111,7 +111,7 @@ def test_loaded_parts_compute_the_same(cls: type[nn.Module], rows: tuple[int, ..
 
 
 def test_one_part_and_none() -> None:
-    """A graph whose gradients fit into one bucket has an entry of its own, apart from the one without buckets."""
+    """A graph whose gradients fit into one bucket has another entry than one without buckets."""
     assert cause_and_parts(wrapped(100.0, *(f"layers.{at}.weight" for at in range(4)))) == ("first call", 1)
     for settings in ({}, {"optimize_ddp": False}):
         nbcompile.reset()

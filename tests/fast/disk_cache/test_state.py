@@ -1,4 +1,4 @@
-"""An optimiser's step is loaded by a later process, whose optimiser has no state yet."""
+"""A later process loads an optimizer's step, although its optimizer has no state yet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = [
 
 
 def steps(run, count=3):
-    """The parameters, and the state, after some steps; a compiled ``run``, or a module as it is."""
+    """The parameters and the state after some steps, compiled or in eager mode."""
     module = getattr(run, "module", run)
     for _ in range(count):
         module.learn()
@@ -41,7 +41,7 @@ def steps(run, count=3):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_steps_are_loaded(process, kind):
-    """The first one, which finds no state, and all that follow; parameters and state are eager's."""
+    """The first step, without a state, and all later ones are loaded; parameters and state are eager mode's."""
     source = PROGRAM.format(kind)
     first = process(source)
     steps(first)
@@ -63,7 +63,7 @@ def test_steps_are_loaded(process, kind):
     ],
 )
 def test_a_step_that_differs_is_compiled(process, change):
-    """Another setting, a parameter without gradient, another dtype: guards on what the state is made of are guards."""
+    """Another setting, a parameter without a gradient or another dtype fails the guards on the parameters."""
     source = PROGRAM.format("Adam(net.parameters())")
     steps(process(source))
     source += change + "\n"
@@ -76,7 +76,7 @@ def test_a_step_that_differs_is_compiled(process, change):
 
 
 def test_no_state_is_made_for_an_entry_that_speaks_of_another_call(process):
-    """What can be looked at before is: an optimiser whose step is never reached keeps its empty state."""
+    """An optimizer whose step is not reached has an empty state, because other guards are checked first."""
     source = PROGRAM.format("SGD(net.parameters(), lr=0.1, momentum=0.9)") + (
         "def maybe(wanted):\n    if wanted:\n        opt.step()\n    return torch.ones(1)\n"
     )

@@ -1,4 +1,4 @@
-"""A file that a process cannot read now is passed over; only what is damaged is thrown away."""
+"""A file that a process cannot read at the moment is ignored; only a damaged file is removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "0123456789abcdef01234567"
 
 @pytest.fixture
 def entry(tmp_path, monkeypatch):
-    """The path of an entry with its record, in a store of its own."""
+    """The path of an entry with its record, in a separate store."""
     monkeypatch.setenv(storage.VARIABLE, str(tmp_path / "frames"))
     monkeypatch.setattr(storage, "_warned", set())
     assert storage.add(KEY, {"guards": []}, {"frame": 1})
@@ -39,7 +39,7 @@ def read_with_a_warning(path):
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EIO])
 def test_an_error_of_the_process_leaves_the_file(entry, number, monkeypatch):
-    """The warning gives the reason, once; when the reason is gone the entry is used."""
+    """The warning has the reason, once; the entry is used after the reason is gone."""
 
     def refuse(path, most):
         raise OSError(number, os.strerror(number), str(path))
@@ -55,13 +55,13 @@ def test_an_error_of_the_process_leaves_the_file(entry, number, monkeypatch):
 
 
 def test_no_descriptor_is_left(entry):
-    """The real thing: a program with too many open files keeps its entries."""
+    """A program with too many open files does not lose its entries."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
         found = storage.read(entry)
     except Warning:
-        found = None  # pytest makes errors of warnings
+        found = None  # pytest turns warnings into errors
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert found is None
@@ -78,7 +78,7 @@ def test_no_descriptor_is_left(entry):
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else value,
 )
 def test_a_complete_file_is_no_damage(entry, step, error, reason, monkeypatch):
-    """Where the process has no memory or no stack to read a file, the file stays, and the warning says why."""
+    """A file is not removed if the process lacks memory or stack to read it; the warning has the reason."""
 
     def refuse(*arguments):
         raise error
@@ -92,7 +92,7 @@ def test_a_complete_file_is_no_damage(entry, step, error, reason, monkeypatch):
 
 @pytest.mark.usefixtures("entry")
 def test_a_call_near_the_recursion_limit():
-    """The real thing: from a call that leaves little room on the stack, an entry is not thrown away."""
+    """A call with little space left on the stack does not remove an entry."""
     nested = {"guards": []}
     for _ in range(90):
         nested = {"below": nested}
@@ -101,7 +101,7 @@ def test_a_call_near_the_recursion_limit():
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 60)
     try:
-        with contextlib.suppress(Warning):  # pytest makes errors of warnings
+        with contextlib.suppress(Warning):  # pytest turns warnings into errors
             storage.read(path)
     finally:
         sys.setrecursionlimit(limit)
@@ -110,7 +110,7 @@ def test_a_call_near_the_recursion_limit():
 
 @pytest.mark.parametrize("content", [b"", b"no checksum", b"0" * 64 + b"\n{}"])
 def test_damage_is_thrown_away(entry, content):
-    """It would be met at each start."""
+    """A damaged file is removed, because each process would read it again."""
     entry.write_bytes(content)
     found, said = read_with_a_warning(entry)
     assert found is None
@@ -119,7 +119,7 @@ def test_damage_is_thrown_away(entry, content):
 
 
 def test_a_lower_limit_is_no_damage(entry):
-    """What is larger than the limit of the cache by itself is read all the same, and removed when entries are added."""
+    """An entry larger than the cache limit is read, and removed when entries are added."""
     with config.patch(warm_start_megabytes=0), warnings.catch_warnings():
         warnings.simplefilter("error")
         assert storage.read(entry) == {"guards": []}

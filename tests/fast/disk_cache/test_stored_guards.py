@@ -1,4 +1,4 @@
-"""Guards that one process wrote, read by another at another value: the same promise, or no entry."""
+"""Guards that one process wrote and another one reads with another value: the same meaning, or no entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written(guards, frame) -> str:
 
 
 def read(text, frame) -> FrameCheck | None:
-    """The guards as a later process has them at its first call; None where it passes the entry over."""
+    """The guards at the first call of a later process, or None if it ignores the entry."""
     told, table = json.loads(text)
     known = SourceCache(frame.scope())
     try:
@@ -38,7 +38,7 @@ def read(text, frame) -> FrameCheck | None:
 
 @pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)
 def test_each_kind_is_read_at_another_value(kind, expected, traced, good, bad):
-    """Of each kind: what is loaded at one value refuses all that the compiled one refuses."""
+    """A guard of each kind that is loaded at one value refuses all values that the compiled guard refuses."""
     guards = (Guard(V, kind, expected),)
     try:
         text = written(guards, frame_of(traced))
@@ -74,7 +74,7 @@ TENSORS = [
 @pytest.mark.parametrize("traced", TENSORS, ids=str)
 @pytest.mark.parametrize("strided", [True, False])
 def test_a_tensor_is_told_from_every_other(traced, strided):
-    """Rank, sizes, strides, dtype, class, gradient, layout, device, conjugation: whatever is loaded at first."""
+    """A tensor with another rank, size, stride, dtype, class, gradient, layout, device or conjugation is refused."""
     strides = tuple(traced.stride()) if strided and traced.layout is torch.strided else None
     guards = (Guard(V, K.TENSOR_MATCH, TensorFacts(tuple(traced.shape), strides)),)
     text, compiled = written(guards, frame_of(traced)), build_check(guards, frame_of(traced))
@@ -117,7 +117,7 @@ OF_STATE = (
 
 @pytest.mark.parametrize("traced", STATES)
 def test_each_state_of_the_process_is_told_from_every_other(traced):
-    """What was compiled in one is loaded in no other where the compiled one would not be used."""
+    """An entry is not loaded in a state in which the compiled one would not be used."""
     x = torch.ones(2)
     with STATES[traced]():
         try:
@@ -134,7 +134,7 @@ def test_each_state_of_the_process_is_told_from_every_other(traced):
 
 
 def test_relations_are_read_at_other_values():
-    """Which objects are one, which are not, and how sizes compare."""
+    """Relations between objects, and conditions on sizes, are checked after a load, too."""
     x, y = torch.ones(2), torch.ones(3)
     sizes = tuple(Guard(each, K.TENSOR_MATCH, TensorFacts((None,), (1,))) for each in (V, W))
     relations = {
@@ -156,7 +156,7 @@ def test_relations_are_read_at_other_values():
 
 
 def test_conditions_on_sizes_keep_their_lines():
-    """A miss in a later process marks the line that needed the condition, as in the process that compiled it."""
+    """A failed condition in a later process has the line that needed it."""
     line = StackLine("model.py", 3, "f", "for i in range(n):", 9, 17, 20)
     shapes = ShapeGuards(("L['v'] == 2",), (V,), ((line,),), ("",))
     frame = frame_of(2)

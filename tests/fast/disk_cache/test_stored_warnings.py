@@ -1,4 +1,4 @@
-"""Warnings of operators in stored entries: each process shows them, at its own lines, under its own filters."""
+"""Operator warnings in stored entries: each process shows them at its own lines, under its own filters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def f(x):
 
 @pytest.fixture
 def warns_always():
-    """Each call of an operator of C++ warns, as the first one of a new process does."""
+    """A fixture in which each call of a C++ operator warns, as the first one of a new process does."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     yield
@@ -48,7 +48,7 @@ def warns_always():
 
 
 def caught(one, *arguments):
-    """What one compiled call warns of: category, text, file and line."""
+    """The warnings of one compiled call: category, text, file and line."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         one.call("f", *arguments)
@@ -65,7 +65,7 @@ def caught(one, *arguments):
     ],
 )
 def test_a_loaded_graph_warns_as_the_compiled_one_did(process, program, arguments, text, line):
-    """The same category, text, file and line, once; also where the function begins at another line."""
+    """The category, text, file and line are equal, once, also if the function begins at another line."""
     first = process(program)
     compiled = caught(first, *arguments)
     assert [(row[1].startswith(text), row[2:]) for row in compiled] == [(True, ("<warm_program>", line))]
@@ -85,7 +85,7 @@ def test_a_graph_without_warnings_stays_silent(process):
 
 
 def test_the_filters_of_the_process_that_loads_decide(process):
-    """What they ignore is not shown; what they make an exception is compiled, and raised as eager mode does."""
+    """Ignored warnings are not shown; a warning that is an error causes a compilation, and is raised."""
     arguments = torch.ones(3), torch.ones(3, 3)
     caught(process(SIZES), *arguments)
     second = process(SIZES)
@@ -103,12 +103,12 @@ def test_the_filters_of_the_process_that_loads_decide(process):
 
 
 def row(message, category=UserWarning, file="cell.py", line=3):
-    """A warning as tracing leaves it."""
+    """A warning, as tracing records it."""
     return OperatorWarning(message if isinstance(message, Warning) else category(message), category, file, line)
 
 
 def test_a_line_of_the_function_is_counted_from_its_first():
-    """The key of an entry does not contain the file, so neither does the row; another file's line stays as it is."""
+    """The stored line is relative to the function; the line in another file is absolute."""
     code = compile("def f(): pass\n", "one.py", "exec").co_consts[0]
     there = compile("\n\ndef f(): pass\n", "two.py", "exec").co_consts[0]
     rows = stored_warnings.write([row("own", file="one.py", line=1), row("other")], code)
@@ -116,14 +116,14 @@ def test_a_line_of_the_function_is_counted_from_its_first():
 
 
 class Numbered(UserWarning):
-    """A warning whose text is not its argument."""
+    """A warning whose text differs from its argument."""
 
     def __str__(self):
         return f"number {self.args[0]}"
 
 
 def test_a_warning_that_is_not_made_of_a_text_is_not_storable():
-    """It could not be shown again in the same words; nor can one whose class has no name of its own."""
+    """Such a warning could not be shown again with the same text; neither could one of a local class."""
     with pytest.raises(NotStorable, match="not created from its text"):
         stored_warnings.write([row(Numbered(3), Numbered)], row.__code__)
     local = type("local", (UserWarning,), {"__qualname__": "f.<locals>.local"})
@@ -132,7 +132,7 @@ def test_a_warning_that_is_not_made_of_a_text_is_not_storable():
 
 
 def test_a_filter_that_raises_refuses_the_entry():
-    """Warnings that are ignored are left out; one that is raised refuses all."""
+    """Ignored warnings are removed; one that would be raised refuses the entry."""
     found = [row("one"), row("two", DeprecationWarning)]
     with warnings.catch_warnings():
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""Constants of a graph are written down exactly, or not at all."""
+"""Constants of a graph are stored exactly, or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_a_constant_is_made_again(name):
-    """Bits, dtype and strides."""
+    """Bits, dtype and strides are equal."""
     value = VALUES[name]
     again = tensors.decode(tensors.encode(value))
     assert (again.dtype, again.shape, again.stride()) == (value.dtype, value.shape, value.stride())
@@ -43,13 +43,13 @@ def test_a_constant_is_made_again(name):
     ids=["large", "learning", "one element for all", "sparse", "a module"],
 )
 def test_what_is_no_small_constant_is_not_written_down(value):
-    """A person's tensor is an input of the graph, and no part of it."""
+    """A user's tensor is an input of the graph, not a part of it."""
     with pytest.raises(NotStorable):
         tensors.encode(value)
 
 
 def test_a_text_of_another_length_is_no_constant():
-    """As a file may say that was changed by hand."""
+    """A text with the wrong length, as in an edited file, raises an error."""
     *told, text = tensors.encode(torch.ones(2))
     with pytest.raises(Unreadable):
         tensors.decode([*told, text[2:]])
@@ -64,7 +64,7 @@ def f(x):
 
 
 def test_a_graph_with_constants_is_loaded(process):
-    """Forward and backward, and with another list it is another graph."""
+    """Forward and backward are loaded; another list gives another graph."""
     for attempt in range(2):
         run = process(PROGRAM)
         x, other = (torch.ones(3, requires_grad=True) for _ in range(2))

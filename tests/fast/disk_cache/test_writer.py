@@ -1,4 +1,4 @@
-"""Entries are written after the call: its result does not wait, and nothing is lost, whatever comes between."""
+"""Entries are written after the call: its result does not wait, and no entry is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def g(x):
 
 @pytest.fixture
 def held(process, monkeypatch):
-    """The disk waits for this event; the process's own flush does not wait for the disk."""
+    """An event for which the disk waits."""
     event, add = threading.Event(), storage.add
     began = threading.Event()
 
@@ -54,7 +54,7 @@ def entries(tmp_path):
 
 
 def run(source, name, *arguments):
-    """What a new function gives, and where its code came from: as ``Process.call``, which waits for the store."""
+    """The result of a new function and the cause of its code, without a flush of the store."""
     space = {}
     exec(compile(source, "<program>", "exec"), space)
     return called(space[name], *arguments)
@@ -68,7 +68,7 @@ def called(function, *arguments):
 
 
 def test_the_result_does_not_wait_for_the_disk(held, tmp_path):
-    """The call returns while its entry is not written; later the entry is whole."""
+    """The call returns before its entry is written; later the entry is complete."""
     result, _ = run(FUNCTION, "f", X)
     torch.testing.assert_close(result, torch.softmax(X, -1) * 2)
     assert held.began.wait(60), "the writer begins by itself, when the call is over"
@@ -81,7 +81,7 @@ def test_the_result_does_not_wait_for_the_disk(held, tmp_path):
 
 
 def test_who_looks_for_an_entry_waits_for_it(held, process, tmp_path):
-    """Equal code in the same process loads what is being written when it looks; another key does not wait."""
+    """A lookup of equal code waits for the entry that is being written; another key does not."""
     run(FUNCTION, "f", X)
     assert held.began.wait(60)
     assert not writer.flush(None, 0.01)
@@ -91,7 +91,7 @@ def test_who_looks_for_an_entry_waits_for_it(held, process, tmp_path):
 
 
 def test_reset_waits(held, tmp_path):
-    """After reset, what was compiled before is there for others."""
+    """Entries of earlier compilations are on the disk after the reset."""
     run(FUNCTION, "f", X)
     threading.Timer(0.2, held.set).start()
     nbcompile.reset()
@@ -109,7 +109,7 @@ def f(x, look):
 
 
 def test_nothing_is_written_beside_the_call(process, tmp_path, monkeypatch):
-    """While a compiled function runs, the thread waits; of two frames none is on the disk until the call is over."""
+    """The writer waits while a compiled function runs: no entry is on the disk until the call is over."""
     seen = []
 
     def look():
@@ -123,7 +123,7 @@ def test_nothing_is_written_beside_the_call(process, tmp_path, monkeypatch):
 
 
 def test_a_call_that_never_ends_is_no_reason_to_write_nothing(process, tmp_path, monkeypatch):
-    """After MAX_DELAY the entry is written beside it."""
+    """The entry is written during the call after MAX_DELAY."""
     written = []
 
     def look():
@@ -136,7 +136,7 @@ def test_a_call_that_never_ends_is_no_reason_to_write_nothing(process, tmp_path,
 
 
 def test_what_is_drawn_behind_the_call_is_not_disturbed(process, tmp_path):
-    """Under `postponed` nothing is written when the call is over, unless somebody needs it; after the block all is."""
+    """Inside `postponed` nothing is written after the call, unless it is needed; after the block it is."""
     with writer.postponed():
         with writer.postponed():
             run(FUNCTION, "f", X)
@@ -163,7 +163,7 @@ CHANGED = {
 
 @pytest.mark.parametrize("what", CHANGED)
 def test_what_is_kept_is_what_was_compiled(held, process, what):
-    """Objects that change between the call and the writing change nothing in the entry."""
+    """Changes of objects between the call and the write do not change the entry."""
     source, change = CHANGED[what]
     first = process(source)
     torch.testing.assert_close(called(first.module.f, X)[0], X * 2 + 1)
@@ -179,7 +179,7 @@ def test_what_is_kept_is_what_was_compiled(held, process, what):
 
 
 def test_the_folder_is_that_of_the_call(held, tmp_path, monkeypatch):
-    """A variable that is set to another folder meanwhile is for later calls."""
+    """A folder that is set in between applies to later calls."""
     run(FUNCTION, "f", X)
     monkeypatch.setenv(storage.VARIABLE, str(tmp_path / "elsewhere"))
     held.set()
@@ -193,7 +193,7 @@ def full(*arguments):
 
 
 def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
-    """Told when it is found, on the page as well; no draft is left, and the function runs compiled."""
+    """There is one warning, also in the record; no draft file remains, and the function runs compiled."""
     monkeypatch.setattr(storage, "_warned", set())
     monkeypatch.setattr(storage, "_write", full)
     first = process(FUNCTION)
@@ -208,7 +208,7 @@ def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
 
 
 def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monkeypatch):
-    """It is told as the exception of a thread; the thread goes on with what waits."""
+    """The warning is reported as an exception of the thread, which continues with other entries."""
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
     nbcompile.reset()
@@ -225,14 +225,14 @@ def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monk
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C raises: a shell has its background jobs ignore it."""
+    """A fixture in which Ctrl-C raises an error, also in a background job of a shell, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 def interrupt_a_waiting_thread(ident):
-    """Send Ctrl-C to a thread as soon as it waits for the writer, however busy the machine is."""
+    """Send Ctrl-C to a thread as soon as it waits for the writer."""
     for _ in range(6000):
         if writer._queue.waiters:
             break
@@ -242,7 +242,7 @@ def interrupt_a_waiting_thread(ident):
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of threads")
 def test_an_interrupt_while_somebody_waits_loses_nothing(held, interruptible, tmp_path):
-    """Ctrl-C ends the waiting, not the writing."""
+    """Ctrl-C ends the wait, not the write."""
     run(FUNCTION, "f", X)
     assert held.began.wait(60)
     thread = threading.Thread(target=interrupt_a_waiting_thread, args=(threading.main_thread().ident,))
@@ -258,7 +258,7 @@ def test_an_interrupt_while_somebody_waits_loses_nothing(held, interruptible, tm
 
 @forks
 def test_a_fork_waits(held, process, tmp_path):
-    """The child finds the entry, and writes what it compiles itself."""
+    """The child process finds the entry, and writes its own."""
     run(FUNCTION, "f", X)
     threading.Timer(0.2, held.set).start()
     child = os.fork()
@@ -276,7 +276,7 @@ def test_a_fork_waits(held, process, tmp_path):
 
 @forks
 def test_a_child_does_not_write_what_the_parent_is_writing(held, monkeypatch, tmp_path):
-    """Where the disk does not answer, a fork goes on; the child has nothing to write, and the parent writes it."""
+    """A fork continues if the disk does not respond; only the parent writes the entry."""
     monkeypatch.setattr(writer, "TIMEOUT", 0.05)
     run(FUNCTION, "f", X)
     with pytest.warns(errors.StoreWarning, match="the disk was busy"):
@@ -319,7 +319,7 @@ END = {
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize("how", END)
 def test_the_end_of_a_process_waits(how, tmp_path):
-    """However a program ends, what it compiled is there; where nobody is asked, there is nothing, and no half of it."""
+    """The entry is complete at a normal end of the program; after a kill there is no partial entry."""
     program, there, status = END[how]
     where = {"NBCOMPILE_CACHE_DIR": tmp_path / "store", "NBCOMPILE_WARM_START": "1", storage.VARIABLE: None}
     done = command(sys.executable, "-c", ENDS + program, status=status, **where)
@@ -329,7 +329,7 @@ def test_the_end_of_a_process_waits(how, tmp_path):
 
 
 def test_a_busy_machine_is_no_busy_disk(process, monkeypatch, recwarn):
-    """The end of the interpreter waits for a thread that computes, however slowly, and for no other one."""
+    """The interpreter's end waits for a thread that computes, and not for one that is blocked."""
     monkeypatch.setattr(writer, "TIMEOUT", 0.2)
     monkeypatch.setattr(storage, "_warned", set())
     written, stuck = [], threading.Event()
@@ -352,7 +352,7 @@ def test_a_busy_machine_is_no_busy_disk(process, monkeypatch, recwarn):
 
 
 def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
-    """At the very end of the interpreter no thread can be started."""
+    """No thread can be started at the end of the interpreter, so the entry is written at once."""
     nbcompile.reset()
 
     def refuse(thread):
@@ -366,7 +366,7 @@ def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
 
 
 def test_off_means_off(process, tmp_path):
-    """With the store off, nothing waits and no thread is started."""
+    """With the store off, nothing is queued and no thread is started."""
     with config.patch(warm_start=False):
         run(FUNCTION, "f", X)
     assert not writer._queue.pending
