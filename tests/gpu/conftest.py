@@ -1,4 +1,4 @@
-"""Machine code is printed by NVIDIA's disassembler where a test looks at it, and nowhere else."""
+"""The SASS of kernels is printed by NVIDIA's disassembler only for tests that read it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PRINTED = "prints_machine_code"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", f"{PRINTED}: SASS is printed: half a second of a processor for each kernel")
 
 
 @pytest.fixture(autouse=True)
 def machine_code_is_not_printed(request: pytest.FixtureRequest) -> None:
-    """A record has no SASS then; registers, spills and shared memory are read in the machine code all the same."""
-    # The tests of the folder standin run where nothing may import Triton.
+    """The record has no SASS in other tests; registers, spills and shared memory are read from the machine code."""
+    # The tests in the folder standin must not import Triton.
     if request.node.get_closest_marker(PRINTED) or os.environ.get("NBCOMPILE_STANDIN"):
         return
     if importlib.util.find_spec("triton") is not None:

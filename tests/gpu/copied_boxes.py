@@ -1,4 +1,4 @@
-"""A kernel in PTX that loads a box of a tensor by a tensor map: what the tests of such copies and of their barriers run."""
+"""A PTX kernel that copies a box of a tensor by a tensor map, for the tests of such copies and of barriers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ THREADS = 256
 
 
 def run(body: str, threads: int = THREADS) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tensor of 10 x 40 numbers, and what 256 threads stored."""
+    """A tensor of 10 x 40 numbers, and the values that 256 threads stored."""
     given, out = torch.arange(1.0, 401.0).reshape(10, 40), torch.zeros(8, 32)
     memory = GlobalMemory()
     arguments = [memory.copy_in(given, "given"), memory.copy_in(out, "out"), memory.take_scratch(128)]

@@ -35,7 +35,7 @@ LARGEST = 1 << 13
 
 @dataclass(slots=True)
 class Program:
-    """A function of tensors, and its inputs."""
+    """A random function of tensors, and its inputs."""
 
     text: str
     inputs: tuple[torch.Tensor, ...]
@@ -43,7 +43,7 @@ class Program:
     def function(self) -> Callable[..., Any]:
         """The function, compiled from its text."""
         names: dict[str, Any] = {"torch": torch, "F": F}
-        exec(compile(self.text, "<generated>", "exec"), names)  # a file name of its own would be traced as a module's
+        exec(compile(self.text, "<generated>", "exec"), names)  # another file name would be traced as a module's
         made: Callable[..., Any] = names["f"]
         return made
 
@@ -232,7 +232,7 @@ def _words(text: str) -> set[str]:
 
 
 def differences(seed: int, target: str = "sm_90") -> list[str]:
-    """What is wrong with the compiled code of a seed's program: other numbers, faults, operators without a kernel."""
+    """The differences of a seed's compiled code from eager mode: values, faults, operators without a kernel."""
     made = program(seed)
     function = made.function()
     expected = function(*(each.clone() for each in made.inputs))

@@ -1,4 +1,4 @@
-"""Single PTX instructions, run by the simulator: a word in, a word out, in each thread of a block."""
+"""Single PTX instructions in the simulator: each thread of a block has one input word and one output word."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ret;
 
 
 def execute(body: str, words: list[int], threads: int = 32) -> list[int]:
-    """Each thread has a word of 64 bits in %rd5 (its halves in %r2 and %r3) and leaves one in %rd6."""
+    """Each thread has a 64-bit word in %rd5 (its halves in %r2 and %r3), and stores its result in %rd6."""
     return simulate(body, words, threads)[0]
 
 
 def simulate(body: str, words: list[int], threads: int = 32) -> tuple[list[int], simulator.Simulation]:
-    """The words, and what the simulator counted."""
+    """The output words, and the simulator's counters."""
     given = torch.tensor([w - 2**64 if w >= 2**63 else w for w in words + [0] * (threads - len(words))])
     out = torch.zeros(threads, dtype=torch.int64)
     memory = GlobalMemory()

@@ -1,4 +1,4 @@
-"""Triton kernels of a program's own, for the tests of their launches."""
+"""A user's Triton kernels, for the tests of their launches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ tuned_heuristic = triton.autotune(configs=CONFIGS, key=[])(triton.heuristics({"f
 
 
 def launched(kernel, x, *more, **how):
-    """What a kernel writes for x, blocks of 128 elements unless it chooses them."""
+    """The result of a kernel for x, with blocks of 128 elements unless the kernel chooses its blocks."""
     out = torch.empty_like(x)
     kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), *more, **how)
     return out
@@ -115,7 +115,7 @@ def doubled(source, target, count, BLOCK: tl.constexpr):
 
 @torch.library.triton_op("nbtest::tripled", mutates_args={})
 def tripled(x: torch.Tensor) -> torch.Tensor:
-    """The operator's function is traced, and its kernel is in the graph."""
+    """An operator whose function is traced, so that its kernel is in the graph."""
     out = torch.empty_like(x)
     torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
     return out
@@ -123,7 +123,7 @@ def tripled(x: torch.Tensor) -> torch.Tensor:
 
 @torch.library.triton_op("nbtest::tripled_with_a_derivative", mutates_args={})
 def tripled_with_a_derivative(x: torch.Tensor) -> torch.Tensor:
-    """Its derivative launches the kernel, too; on the CPU it is another function."""
+    """An operator whose derivative launches the kernel, too; on the CPU it is another function."""
     out = torch.empty_like(x)
     torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
     return out
@@ -143,7 +143,7 @@ tripled_with_a_derivative.register_autograd(lambda ctx, grad: tripled_with_a_der
 
 @torch.library.triton_op("nbtest::tripled_with_a_fake", mutates_args={})
 def tripled_with_a_fake(x: torch.Tensor) -> torch.Tensor:
-    """What is registered for fake tensors launches nothing."""
+    """An operator whose fake function launches nothing."""
     out = torch.empty_like(x)
     torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
     return out

@@ -1,4 +1,4 @@
-"""A store of a test's own that has the machine's libraries in C++: to build them takes longer than most tests."""
+"""A separate store with copies of the built C++ libraries: to build them takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbcompile.runtime import extension, gpu_launcher, launcher, toolchain
 
 
 def copy_libraries(folder: Path) -> Path:
-    """Copy the launchers, the stand-in device and what calls them into a folder; return it. What is missing is built."""
+    """Copy the launchers and the stand-in device into a folder, and return it. Missing libraries are built."""
     compiler = toolchain.find()
     assert isinstance(compiler, toolchain.Compiler)
     for module in (launcher, gpu_launcher, device, fast_call, guard_cache):

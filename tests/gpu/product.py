@@ -1,4 +1,4 @@
-"""A product of matrices in Triton: what the tests of matrix instructions compile."""
+"""A matrix product in Triton, which the tests of matrix instructions compile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def multiply(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # noqa: N803
-    """One tile of ``c = a @ b``, all in rows."""
+    """One tile of ``c = a @ b``, with row-major tensors."""
     pid = tl.program_id(0)
     across = tl.cdiv(N, BN)
     m = pid // across * BM + tl.arange(0, BM)

@@ -41,7 +41,7 @@ AFTER = (
 
 @dataclass(slots=True)
 class Program:
-    """A function of tensors, its inputs, and a tile."""
+    """A random function of tensors, its inputs, and a tile."""
 
     text: str
     inputs: tuple[torch.Tensor, ...]
@@ -95,12 +95,12 @@ def program(seed: int) -> Program:
 
 
 def tolerance(dtype: torch.dtype) -> dict[str, float]:
-    """What sums in another order may differ by."""
+    """The tolerance for sums in another order."""
     return {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 0.05}
 
 
 def differences(seed: int, target: str = "sm_90") -> list[str]:
-    """What is wrong with the compiled code of a seed's program: other numbers, faults, a product without a kernel."""
+    """The differences of a seed's compiled code: values, faults, a product without a kernel."""
     made = program(seed)
     function = made.function()
     expected = function(*made.inputs)
@@ -120,7 +120,7 @@ def differences(seed: int, target: str = "sm_90") -> list[str]:
     wrong = [str(each.message) for each in met if each.category is errors.GeneratedCodeWarning]
     theirs, mine = (each if isinstance(each, tuple) else (each,) for each in (expected, explained.result))
     for at, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-        # A comparison with 0 may go either way where a sum is nearly 0.
+        # A comparison with 0 may have either result if a sum is nearly 0.
         if other.dtype == torch.bool:
             wrong += [f"result {at}: other truth values"] if (one != other).float().mean() > 0.02 else []
             continue

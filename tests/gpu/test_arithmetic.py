@@ -1,4 +1,4 @@
-"""What single arithmetic instructions compute."""
+"""Single arithmetic instructions of the simulator."""
 
 from __future__ import annotations
 
@@ -133,5 +133,5 @@ INSTRUCTIONS = [
     ids=[row[0].split()[0] + f"-{at}" for at, row in enumerate(INSTRUCTIONS)],
 )
 def test_one_instruction(body, given, expected):
-    """What the PTX manual says of it, at values where a simpler rule would fail."""
+    """The result is the PTX manual's, at values where a simpler rule would fail."""
     assert execute(body, [given]) == [expected]

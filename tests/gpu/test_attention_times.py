@@ -1,4 +1,4 @@
-"""Attention by hand for a target: one operator where the model of the GPU says that it is faster; eager's results."""
+"""Attention in separate steps for a target: one operator if the GPU model predicts that it is faster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heads(*size):
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_one_operator_gives_eagers_numbers(masked, chip):
-    """The scores are never written to memory; the record says so, with the predicted times of both."""
+    """The scores are not written to memory; the record has the predicted times of both forms."""
     q, k, v = (heads(2, 3, 40, 16) for _ in range(3))
     mask = (torch.ones(40, 40).triu(1).bool(),) if masked else ()
     found = nbcompile.explain(by_hand, options={"target": chip})(q, k, v, *mask)
@@ -39,7 +39,7 @@ def test_one_operator_gives_eagers_numbers(masked, chip):
 
 
 def test_heads_that_no_fused_kernel_takes_are_kept():
-    """Two products and a kernel between them, which the record says, too."""
+    """Heads without a fused kernel are two products and a kernel; the record has the reason."""
     q, k, v = (heads(1, 1, 8, 320) for _ in range(3))
     found = nbcompile.explain(by_hand, options={"target": "sm_90"})(q, k, v)
     torch.testing.assert_close(found.result, by_hand(q, k, v), rtol=2e-2, atol=2e-2)
@@ -49,7 +49,7 @@ def test_heads_that_no_fused_kernel_takes_are_kept():
 
 
 def test_rows_that_only_numbers_decide():
-    """So many rows as a tensor says: the choice is made for a guess, and the results are eager's."""
+    """With unbacked row counts the choice uses a hint, and the results are eager's."""
 
     def function(q, k, v, n):
         rows = n.item()
@@ -65,7 +65,7 @@ def test_rows_that_only_numbers_decide():
 
 
 def test_the_models_times():
-    """Long rows: the scores' traffic decides; one kernel multiplies as fast as a few multiprocessors do."""
+    """For long rows the scores' traffic decides; few multiprocessors bound the speed of one kernel."""
     chip = CHIPS["sm_90"]
     long = choose(AttentionShape(64, 4096, 4096, 64, 2, "narrow"), chip)
     assert 3 < long.separate / long.fused < 10

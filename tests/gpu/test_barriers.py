@@ -1,4 +1,4 @@
-"""Barriers in shared memory: phases, who has seen them, and waits that never end."""
+"""Barriers in shared memory: phases, visibility, and waits that never end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_phases_follow_one_another():
 
 
 def test_a_warp_that_did_not_wait_may_read_after_a_barrier():
-    """Who waited passes on what it has seen, at a barrier of the block."""
+    """A warp that waited makes the data visible to the others at a barrier of the block."""
     some = "@%p2 bra.uni $L_some; bra.uni $L_take; $L_some:" + WAIT.format(parity=0, number=0) + "$L_take: bar.sync 0;"
     given, out = run(program(wait=some))
     assert torch.equal(out, given[:8, :32])
@@ -33,6 +33,6 @@ def test_a_warp_that_did_not_wait_may_read_after_a_barrier():
     (program().replace(INIT, "mov.b32 %r4, 3072;"), "there is no mbarrier at 3072"),
 ], ids=["no wait", "too few bytes", "too many bytes", "the other parity", "one warp waits", "no barrier"])  # fmt: skip
 def test_a_mistake_is_found(body, message):
-    """Waits that are missing or never end."""
+    """A missing wait, and a wait that never ends, are found."""
     with pytest.raises(Fault, match=message):
         run(body)

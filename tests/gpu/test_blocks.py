@@ -1,4 +1,4 @@
-"""Blocks of a simulated kernel: what their threads may access."""
+"""Memory accesses of the blocks of a simulated kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.gpu.test_simulator import built
 
 
 def test_a_load_without_its_mask():
-    """What a block has too much of is outside of the tensor."""
+    """A load without its mask is outside of the tensor."""
     kernel = built(lambda x: x + 1, torch.randn(100))
     x, y = torch.randn(100), torch.empty(100)
     unmasked = re.sub(r"@%p\d+ (ld\.global)", r"\1", kernel.ptx)
@@ -29,7 +29,7 @@ def test_a_load_without_its_mask():
 
 
 def test_an_index_out_of_bounds():
-    """The check of an index is in the compiled code: its text and its line are in the fault."""
+    """The index check is in the compiled code: the fault has its text and its line."""
     table, wrong = torch.randn(10, 8), torch.tensor([3, 10])
     kernel = built(lambda t, i: t[i], table, torch.tensor([3, 9]))
     memory = GlobalMemory()

@@ -25,7 +25,7 @@ KERNELS = {
 @pytest.mark.parametrize("chip", CHIPS.values(), ids=list(CHIPS))
 @pytest.mark.parametrize("name", KERNELS)
 def test_registers_spills_and_occupancy(name, chip):
-    """No thread keeps registers in memory, and a multiprocessor is as full as it can be."""
+    """No thread spills registers, and the occupancy is the possible maximum."""
     function, inputs, registers, occupancy = KERNELS[name]
     _, planned = programs(function, *inputs)
     (kernel,) = generator.emit(planned).kernels

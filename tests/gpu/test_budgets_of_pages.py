@@ -23,7 +23,7 @@ def compared(page: str, chip: str) -> None:
 @pytest.mark.parametrize("chip", ["sm_80", "sm_100"])
 @pytest.mark.parametrize("page", SAMPLED)
 def test_a_page_needs_no_more_than_before(page, chip):
-    """Registers and shared memory within 10 percent; no spill, no narrower access, no other approximation."""
+    """Registers and shared memory are within 10 percent, without new spills, narrower accesses or approximations."""
     compared(page, chip)
 
 
@@ -31,18 +31,18 @@ def test_a_page_needs_no_more_than_before(page, chip):
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("page", [path.stem for path in cases.CASES])
 def test_all_pages(page, chip):
-    """The same of every page and GPU (``make sweep``)."""
+    """Each page on each GPU is within its budget (``make sweep``)."""
     compared(page, chip)
 
 
 def test_every_page_has_a_line():
-    """And no line is of a page that is gone."""
+    """Each page has a line, and there are no other lines."""
     assert list(budgets.golden()) == [path.stem for path in cases.CASES]
     assert all(tuple(of_page) == tuple(CHIPS) for of_page in budgets.golden().values())
 
 
 def test_nothing_spills():
-    """On none of the three, on no page."""
+    """No page spills on any of the three GPUs."""
     assert not any(budget.spilled_bytes for of_page in budgets.golden().values() for budget in of_page.values())
 
 
@@ -55,7 +55,7 @@ def test_nothing_spills():
     ],
 )  # fmt: skip
 def test_what_fits_a_budget(change, fits):
-    """Less always does."""
+    """A smaller need always fits."""
     golden = budgets.Budget(30, 0, 100, 8, ("ex2.approx.f32",))
     values = {name: getattr(golden, name) for name in budgets.Budget.__dataclass_fields__}
     assert golden.fits(budgets.Budget(**(values | change))) is fits

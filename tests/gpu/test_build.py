@@ -15,12 +15,12 @@ from nbcompile.gpu.chip import CHIPS
 
 
 def compiled(**metadata: int) -> types.SimpleNamespace:
-    """What ``triton.compile`` returns, as far as it is read before the figures."""
+    """The attributes of ``triton.compile``'s result that the code reads."""
     return types.SimpleNamespace(metadata=types.SimpleNamespace(**{"num_ctas": 1, "global_scratch_size": 0} | metadata))
 
 
 def test_a_refusal_is_one_line(monkeypatch):
-    """The first line of Triton's error, its class and the chip are in the reason."""
+    """The reason has the first line of Triton's error, its class, and the chip."""
 
     def refuse(*arguments, **keywords):
         raise ValueError("no such thing\nand a long text")
@@ -33,14 +33,14 @@ def test_a_refusal_is_one_line(monkeypatch):
 
 @pytest.mark.parametrize("metadata", [{"num_ctas": 2}, {"global_scratch_size": 16}])
 def test_what_a_launch_does_not_give_is_refused(monkeypatch, metadata):
-    """Clusters of blocks and scratch memory of the GPU are nothing that a launch of ours has."""
+    """Clusters of blocks and scratch memory are refused, because our launches do not support them."""
     monkeypatch.setattr(triton, "compile", lambda *arguments, **keywords: compiled(**metadata))
     with pytest.raises(build.CannotBuild, match="clusters of blocks, or scratch memory"):
         build.build(object(), CHIPS["sm_90"], {})
 
 
 def test_files_of_triton_are_not_taken(monkeypatch):
-    """A kernel is compiled anew, and the setting is as before afterwards."""
+    """A kernel is compiled without Triton's cache, and the setting is restored."""
     seen = []
 
     def compile_kernel(*arguments, **keywords):

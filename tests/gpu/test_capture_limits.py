@@ -1,4 +1,4 @@
-"""Why a graph cannot be recorded, read off the graph."""
+"""The reason why a graph cannot be recorded, from the graph alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EMITTED = SimpleNamespace(plan=LaunchPlan((), 0, (), ()), kernels=(), externs=()
 
 
 def reason(function, *shapes, emitted=EMITTED) -> str:
-    """The reason of a function of tensors on cuda:0, traced with fake ones."""
+    """The reason for a function of fake tensors on cuda:0."""
     with FakeTensorMode(shape_env=ShapeEnv()):
         inputs = [torch.empty(shape, device="cuda") for shape in shapes]
         graph = make_fx(function)(*inputs)
@@ -25,7 +25,7 @@ def reason(function, *shapes, emitted=EMITTED) -> str:
 
 
 def test_a_graph_of_one_gpu_can_be_recorded():
-    """Sums, products, copies on the device."""
+    """A graph with sums, products and copies on one GPU can be recorded."""
     assert reason(lambda x, y: torch.relu(x @ y).sum(0).clone(), (4, 4), (4, 4)) == ""
 
 
@@ -41,11 +41,11 @@ def test_a_graph_of_one_gpu_can_be_recorded():
     ],
 )
 def test_the_words_are_torchs(function, expected):
-    """What people search for: the operator, or the node, that it is due to."""
+    """The reason has torch's text, with the operator or node."""
     assert reason(function, (4, 4)).startswith(expected)
 
 
 def test_a_graph_without_a_plan_needs_python():
-    """Its wrapper may do anything."""
+    """A graph without a plan needs Python, so it cannot be recorded."""
     emitted = SimpleNamespace(plan=None, kernels=(), externs=(), no_plan="it calls a part of the graph")
     assert "a graph that needs Python (it calls a part of the graph)" in reason(torch.sin, (4,), emitted=emitted)

@@ -17,13 +17,13 @@ REFUSED: dict[str, str] = {}
 
 @pytest.mark.parametrize("path", cases.CASES, ids=lambda path: path.stem)
 def test_the_compiled_code_gives_eagers_results(path):
-    """No access outside of a tensor, no misaligned vector, no race; the same numbers; and no more than its budget."""
+    """The simulated code has no illegal access and no race, gives eager's values, and is within its budget."""
     rows = corpus.page(path)
     for row in rows:
         assert (row.fault, row.differs, row.refused) == ("", "", REFUSED.get(path.stem, ""))
         assert all(each.built.spilled_bytes == 0 for each in row.launches)
         assert all(each.times.predicted >= each.times.roofline for each in row.launches)
     if config.reference and path.stem in cases.WRITTEN_OTHERWISE_BY_AOTAUTOGRAD:
-        return  # another graph, with a budget of its own
+        return  # another graph, with a separate budget
     needed = budgets.of([launch.built for row in rows for launch in row.launches])
     assert budgets.golden()[path.stem]["sm_90"].fits(needed), needed.text()

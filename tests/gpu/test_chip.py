@@ -1,4 +1,4 @@
-"""Figures of GPUs: each chip is found by its name, and its figures fit one another."""
+"""Figures of GPUs: each chip is found by its name, and its figures are consistent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_figures_fit_one_another(name):
 
 
 def test_newer_chips_are_not_slower():
-    """In memory bandwidth and in the number of multiprocessors."""
+    """A newer chip has more memory bandwidth and at least as many multiprocessors."""
     chips = sorted(CHIPS.values(), key=lambda chip: chip.capability)
     for older, newer in zip(chips, chips[1:], strict=False):
         assert newer.bytes_per_second > older.bytes_per_second

@@ -14,7 +14,7 @@ from nbcompile.views import html
 
 
 def test_the_record_has_the_candidates():
-    """The kernel's, or the call's if the library was chosen; the best first, as the ``autotuning`` log and the page."""
+    """A kernel, or an ATen call if that was chosen, has all candidates in the record, the best first."""
     options = {"target": "sm_90", "max_autotune": True}
     inputs = torch.randn(64, 48).bfloat16(), torch.randn(48, 64).bfloat16()
     found = nbcompile.explain(lambda x, w: torch.mm(x, w).relu(), options=options)(*inputs)

@@ -1,4 +1,4 @@
-"""Asynchronous copies of the simulator: groups, and bytes that are on their way."""
+"""Asynchronous copies of the simulator: groups, and bytes in flight."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def blocks() -> types.SimpleNamespace:
 
 
 def test_a_copy_arrives_when_its_group_is_waited_for():
-    """Not with the group still open, nor while one group may be pending: afterwards its bytes are there."""
+    """The bytes of a copy arrive when its group is committed and waited for, and not before."""
     state = blocks()
     copies.arrive(state, 0, BOTH)
     assert state.shared.content.tolist() == [0] * 8
@@ -47,7 +47,7 @@ def test_a_copy_arrives_when_its_group_is_waited_for():
 
 
 def test_each_thread_waits_for_its_own_copies():
-    """``wait_all`` of one thread leaves the copy of the other one on its way."""
+    """``wait_all`` of one thread does not wait for the copy of another one."""
     state = blocks()
     copies.copy(state, Instruction("cp", ("async", "wait_all"), ()), np.array([True, False]))
     assert state.shared.content.tolist() == [5, 0, 0, 0, 0, 0, 0, 0]
@@ -56,6 +56,6 @@ def test_each_thread_waits_for_its_own_copies():
 
 @pytest.mark.parametrize("modifiers", [("async", "bulk"), ("reduce",), ("async", "mbarrier", "arrive")])
 def test_other_copies_are_refused(modifiers):
-    """The message names the instruction and its line."""
+    """The error for an unsupported copy names the instruction and its line."""
     with pytest.raises(UnsupportedInstruction, match=r"cp\..* in line 7"):
         copies.copy(blocks(), Instruction("cp", modifiers, (), line=7), BOTH)

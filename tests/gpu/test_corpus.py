@@ -29,17 +29,17 @@ def expect_good(name):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_graph_of_the_corpus(name):
-    """One of each kind."""
+    """Four of the graphs, one of each kind, satisfy all conditions."""
     expect_good(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in GRAPHS if name not in QUICK])
 def test_every_graph_of_the_corpus(name):
-    """The others (``make sweep``)."""
+    """All other graphs satisfy the conditions (``make sweep``)."""
     expect_good(name)
 
 
 def test_there_are_46():
-    """Those of the issue."""
+    """The corpus has 46 graphs."""
     assert len(GRAPHS) == 46

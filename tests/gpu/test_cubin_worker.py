@@ -1,4 +1,4 @@
-"""The program that compiles Triton kernels: what it leaves out changes no byte of the machine code."""
+"""The worker that compiles Triton kernels: the passes that it skips do not change the machine code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
 from tests.support.processes import python
 
-# In a process of its own: the program changes Triton for all of its process.
+# A separate process, because the worker patches Triton.
 COMPILE = """
 import contextlib, json, sys
 sys.path.insert(0, sys.argv[1])
@@ -73,7 +73,7 @@ def branch(a, b, n):
 
 
 def messages() -> list[dict]:
-    """What the processes are asked, one kernel or more for each function."""
+    """The requests to the processes, with one kernel or more for each function."""
     asked = []
     for function in FUNCTIONS.values():
         x = torch.ones(64, 96)
@@ -91,7 +91,7 @@ def messages() -> list[dict]:
 
 
 def test_what_is_left_out_changes_no_byte(tmp_path):
-    """Passes for products and loops, and libdevice but for the functions that are common: the code is the same."""
+    """Without passes for products and loops, and with a part of libdevice, the machine code is the same."""
     requests = tmp_path / "requests.json"
     requests.write_text(json.dumps(messages()))
     folder = cubins.WORKER.parent
@@ -111,7 +111,7 @@ print(sorted(set(f"__nv_{name}f" for name in cubin_worker.SHORT_MATHEMATICS) - n
 
 
 def test_the_short_library_has_each_function_that_is_named():
-    """A name that libdevice lacks would be a function that nobody links; it is a quarter of the library at most."""
+    """The short library has each function that kernels name, and at most a quarter of libdevice."""
     missing, size = python(SHORT, cubins.WORKER.parent).rsplit(maxsplit=1)
     assert missing == "[]"
     assert 0 < int(size) < 120_000
@@ -150,7 +150,7 @@ for request in json.load(open(sys.argv[2])):
 
 @pytest.mark.parametrize("compared", ["3.9.", "0."])
 def test_a_loop_or_a_branch_has_all_passes(tmp_path, compared):
-    """They are left out where a kernel has neither, by the Triton that was compared alone."""
+    """A kernel with a loop or a branch, or another version of Triton, gets all passes."""
     requests = tmp_path / "requests.json"
     asked = messages()
     requests.write_text(json.dumps([asked[0], *asked[-2:]]))
@@ -160,5 +160,5 @@ def test_a_loop_or_a_branch_has_all_passes(tmp_path, compared):
 
 
 def test_a_product_or_a_descriptor_has_all_passes():
-    """They are left out while a kernel without either is compiled by the Triton that was compared, and no other one."""
+    """A kernel with a product or a descriptor, or another version of Triton, gets all passes."""
     assert python(PASSES, cubins.WORKER.parent).split() == ["True"] * 4

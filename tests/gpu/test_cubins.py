@@ -1,4 +1,4 @@
-"""Machine code by worker processes: forks of one process that has imported Triton."""
+"""Machine code from worker processes, which are forks of one process that has imported Triton."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nbcompile.scheduling import schedule
 
 
 def request_of(function, size: int) -> Request:
-    """The only kernel of a function of one vector."""
+    """The compile request for the only kernel of a function of one vector."""
     graph = make_fx(function, tracing_mode="fake")(torch.ones(size))
     example = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder")
     return Request(triton.emit(schedule(lower(graph, [example]))).kernels[0], "sm_90")
@@ -30,7 +30,7 @@ def request_of(function, size: int) -> Request:
 
 @pytest.fixture(autouse=True)
 def own_workers(monkeypatch, tmp_path):
-    """An empty store, and processes of this test's own."""
+    """An empty store, and separate worker processes."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cubins, "_workers", cubins._Workers())
     yield
@@ -43,7 +43,7 @@ def children(process: int) -> list[int]:
 
 
 def test_kernels_are_compiled_side_by_side_and_kept():
-    """One import of Triton; as many forks as there are cores at most; a second request is read from the store."""
+    """Triton is imported once, there is at most one fork per core, and a second request is read from the store."""
     requests = [request_of(torch.sin, 64), request_of(torch.tanh, 64), request_of(lambda x: x + 1, 64)]
     built = cubins.obtain(requests)
     assert [cubin.image.entry for cubin in built] == [request.kernel.name for request in requests]
@@ -57,18 +57,18 @@ def test_kernels_are_compiled_side_by_side_and_kept():
 
 
 def test_a_process_that_was_killed_is_replaced():
-    """Whether it is a worker or the one that forks them; what was being compiled is the only one without code."""
+    """A killed worker, or a killed fork server, is replaced; only the kernel that it compiled has no code."""
     cubins.obtain([request_of(torch.sin, 64)])
     workers = cubins._workers
     assert workers.server is not None
     (child,) = children(workers.server.process.pid)
     os.kill(child, signal.SIGKILL)
-    # The signal is sent: the process has ended when its connection is closed.
+    # The signal is sent: the process has ended once its connection is closed.
     select.select([worker.connection for worker in workers.idle], [], [], 60)
     assert cubins.obtain([request_of(torch.cos, 64)])
     workers.server.process.kill()
     workers.server.process.wait()
-    assert cubins.obtain([request_of(torch.exp, 64)])  # by the worker, which goes on
+    assert cubins.obtain([request_of(torch.exp, 64)])  # by the worker, which continues
     for worker in workers.idle:
         worker.close()
     workers.idle.clear()
@@ -76,14 +76,14 @@ def test_a_process_that_was_killed_is_replaced():
 
 
 def test_a_process_that_ends_within_a_request_is_a_reason(monkeypatch):
-    """The kernel has no code, and the call says so instead of waiting."""
+    """If the process ends within a request, the kernel has a reason instead of code, and the call returns."""
     monkeypatch.setattr(cubins, "WORKER", cubins.WORKER.with_name("nothing_there.py"))
     with pytest.raises(cubins.CannotCompile, match="the process that compiles for a GPU ended"):
         cubins.obtain([request_of(torch.sin, 64)])
 
 
 def test_the_lines_of_the_machine_code_are_those_of_the_whole_text():
-    """Functions that many kernels call are decorated once in a worker; they count as lines before the kernel."""
+    """Functions that a worker shares between kernels count as lines before the kernel."""
     request = request_of(torch.tanh, 64)
     (cubin,) = cubins.obtain([request])
     lines = request.source.splitlines()
@@ -95,7 +95,7 @@ def test_the_lines_of_the_machine_code_are_those_of_the_whole_text():
 
 
 def test_a_kernel_that_triton_refuses_is_a_reason():
-    """The text is Triton's."""
+    """If Triton refuses a kernel, the reason has Triton's text."""
     request = request_of(torch.sin, 64)
     from dataclasses import replace
 
@@ -105,7 +105,7 @@ def test_a_kernel_that_triton_refuses_is_a_reason():
 
 
 def test_a_worker_that_fails_leaves_the_folder_of_the_others():
-    """What it is sent is no text: it ends, and the next one compiles."""
+    """A worker that gets an invalid request ends, and the next worker compiles."""
     cubins.obtain([request_of(torch.sin, 64)])
     (worker,) = cubins._workers.idle
     worker.connection.sendall(b"\xff\n")
@@ -115,7 +115,7 @@ def test_a_worker_that_fails_leaves_the_folder_of_the_others():
 
 
 def test_a_worker_that_is_told_to_end_leaves_no_files(monkeypatch, tmp_path):
-    """Neither in the middle of a compilation, nor between two; Triton's tools write into a folder of their own."""
+    """A worker that is terminated leaves no temporary files, in a compilation or between two."""
     files = tmp_path / "files"
     files.mkdir()
     monkeypatch.setenv("TMPDIR", str(files))
@@ -137,7 +137,7 @@ def test_a_worker_that_is_told_to_end_leaves_no_files(monkeypatch, tmp_path):
 
 
 def test_a_worker_that_is_told_to_end_while_it_makes_or_removes_its_folder_leaves_none(monkeypatch, tmp_path):
-    """The signal comes right after the folder was made, and before it is removed: both are between two instructions."""
+    """A signal right after the folder is created, or right before it is removed, leaves no folder."""
     files = tmp_path / "files"
     files.mkdir()
     monkeypatch.setenv("TMPDIR", str(files))

@@ -1,4 +1,4 @@
-"""Decisions about recordings, with a driver module in Python: what is recorded when, and what is copied."""
+"""Decisions about recordings, with a driver module in Python: what is recorded when, and which inputs are copied."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbcompile.ir.emitted import CaptureFacts
 
 
 class Graph:
-    """A recording that knows which addresses it was made with."""
+    """A recording with the addresses of its inputs."""
 
     def __init__(self, module, inputs, seen) -> None:
         self.module = module
@@ -60,7 +60,7 @@ class Module(SimpleNamespace):
 
 @pytest.fixture
 def made(monkeypatch):
-    """A program, and what was noted about it."""
+    """A factory of programs, with the list of their notes."""
     monkeypatch.setattr(torch_internals, "new_memory_pool", lambda: (0, 1))
     monkeypatch.setattr(torch_internals, "memory_pool_release", lambda: lambda device, pool: None)
     monkeypatch.setattr(torch_internals, "allocating_from", lambda device, pool: nullcontext())
@@ -78,7 +78,7 @@ def made(monkeypatch):
 
 
 def test_a_layout_is_recorded_when_it_comes_again(made):
-    """Once launched, then replayed; the list of inputs is emptied in any case."""
+    """The first call launches, the second one records and replays; the list of inputs is always emptied."""
     replayed, notes = made()
     x = torch.ones(3)
     inputs = [x]
@@ -90,7 +90,7 @@ def test_a_layout_is_recorded_when_it_comes_again(made):
 
 
 def test_an_input_that_moves_is_copied_from_then_on(made):
-    """It is recorded once more, and not again."""
+    """An input with a changing address causes one more recording, which copies it."""
     replayed, notes = made()
     kept = [torch.ones(3) for _ in range(6)]
     for x in kept[:1] * 3 + kept:
@@ -101,7 +101,7 @@ def test_an_input_that_moves_is_copied_from_then_on(made):
 
 @pytest.mark.parametrize("before", [True, False])
 def test_random_tensors_are_drawn_once_where_a_replay_fails(made, before, monkeypatch):
-    """Whether memory does not suffice before they are drawn, or the driver refuses the graph after."""
+    """Random tensors are drawn once if a replay fails, before the draw for lack of memory, or after it."""
     replayed, _ = made()
     seen = []
     draws = SimpleNamespace(
@@ -124,7 +124,7 @@ def test_random_tensors_are_drawn_once_where_a_replay_fails(made, before, monkey
 
 
 def test_a_written_input_that_moves_ends_recording(made):
-    """Torch's words."""
+    """A mutated input with a changing address ends recording, with torch's text."""
     replayed, notes = made(((0, "line 3"),))
     for x in [torch.ones(3) for _ in range(3)]:
         assert replayed([x]) == ("launched",)
@@ -132,7 +132,7 @@ def test_a_written_input_that_moves_ends_recording(made):
 
 
 def test_results_in_use_are_other_recordings_up_to_a_limit(made):
-    """Then they are moved: the graph runs whatever is in use."""
+    """Live results cause more recordings, up to a limit; above it, results are moved."""
     replayed, notes = made()
     x = torch.ones(3)
     replayed([x])
@@ -144,7 +144,7 @@ def test_results_in_use_are_other_recordings_up_to_a_limit(made):
 
 
 def test_inside_a_capture_of_the_users_kernels_are_launched(made):
-    """No graph in a graph."""
+    """In a user's capture, kernels are launched."""
     replayed, _ = made()
     x = torch.ones(3)
     replayed([x])

@@ -55,7 +55,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("programs", [0, 2])
 def test_a_product_by_descriptors(monkeypatch, name, programs):
-    """Sides of any size, both orders of the factors, a batch, an epilogue; one tile for each program, or several."""
+    """Partial tiles, transposed factors, batches and epilogues work, with one tile per program or several."""
     torch.manual_seed(0)
     monkeypatch.setattr(templates, "TILES", (replace(TILE, programs=programs),))
     function, *inputs = PRODUCTS[name]
@@ -66,7 +66,7 @@ def test_a_product_by_descriptors(monkeypatch, name, programs):
 
 @pytest.mark.prints_machine_code
 def test_the_copy_engine_feeds_the_matrix_units(monkeypatch):
-    """One instruction loads a tile (UTMALDG in SASS), and matrix units read it in shared memory (HGMMA)."""
+    """UTMALDG loads a tile in one instruction, and HGMMA reads it from shared memory."""
     monkeypatch.setattr(templates, "TILES", (TILE,))
     (kernel,) = explained(lambda x, w: torch.relu(x @ w), half(70, 96), half(96, 72)).kernels
     text = " ".join(text for line in kernel.gpu.lines for text in line.sass)
@@ -77,7 +77,7 @@ def test_the_copy_engine_feeds_the_matrix_units(monkeypatch):
 
 @pytest.mark.parametrize("programs", [0, 2])
 def test_sizes_may_be_dynamic_where_strides_are_known(monkeypatch, programs):
-    """Rows of any number, after the second one was met."""
+    """The row count may be symbolic after a second one was seen."""
     monkeypatch.setattr(templates, "TILES", (replace(TILE, programs=programs),))
     w, recorder = half(96, 72), Recorder("f")
     with recorder.listening():
@@ -99,7 +99,7 @@ def test_sizes_may_be_dynamic_where_strides_are_known(monkeypatch, programs):
     (lambda x, w: x @ w, (torch.randn(64, 64), torch.randn(64, 64))),
 ], ids=["computed", "odd rows", "an odd start", "expanded", "every second column", "float32"])  # fmt: skip
 def test_other_factors_are_loaded_by_the_threads(function, inputs):
-    """What is computed, or lies otherwise than the copy engine asks for, is no candidate for descriptors."""
+    """A computed factor, or one with unsupported strides, has no candidate with descriptors."""
     found = explained(function, *inputs)
     (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert not any("TMA" in candidate.name for candidate in tuned.candidates)
@@ -107,7 +107,7 @@ def test_other_factors_are_loaded_by_the_threads(function, inputs):
 
 @pytest.mark.parametrize(("target", "is_there"), [("sm_80", False), ("sm_90", True)])
 def test_descriptors_are_candidates_from_sm_90_on(target, is_there):
-    """With one tile for each program and as persistent kernels; the model predicts them."""
+    """From sm_90 on descriptors are candidates, with one tile per program and as persistent kernels."""
     found = nbcompile.explain(torch.mm, options={**OURS, "target": target})(half(128, 128), half(128, 128))
     (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert any("TMA" in candidate.name for candidate in tuned.candidates) == is_there

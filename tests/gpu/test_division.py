@@ -1,4 +1,4 @@
-"""A plan is divided at what cannot be recorded: each part has what it needs, and together they are the whole."""
+"""A plan is divided at operators that cannot be recorded; the parts together compute the whole."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MIDDLE = Call("extern0", (AtSlot(2),), (), result(3))
 
 
 def test_a_call_divides_a_graph_in_three():
-    """Arguments come first, in their places; tensors of earlier parts follow; what nobody looks at is None."""
+    """Each part takes the arguments in their positions, then tensors of earlier parts; unused ones are None."""
     first, middle, last = divide(plan_of(MIDDLE), TARGETS, FACTS)
     assert [part.drawn is not None for part in (first, middle, last)] == [True, False, True]
     assert (first.taken, first.given) == ((), (2,))
@@ -64,27 +64,27 @@ def test_a_call_divides_a_graph_in_three():
 
 
 def test_what_is_on_the_cpu_is_launched():
-    """A call whose result is the CPU's needs no name to be apart."""
+    """A call with a result on the CPU is launched, and so are its readers."""
     call = Call("extern1", (AtSlot(2),), (), result(3, ON_CPU))
     parts = divide(plan_of(call), TARGETS, FACTS)
     assert [part.drawn is not None for part in parts] == [True, False, False]  # "c" reads what is on the CPU
 
 
 def test_random_numbers_that_can_be_drawn_before_stay_in_their_part():
-    """``rand_like`` is drawn before the graph; what depends on a tensor's elements is launched."""
+    """``rand_like`` is drawn before the graph; a random operator that reads a tensor's elements is launched."""
     drawn = divide(plan_of(Call("extern1", (AtSlot(0),), (), result(3))), TARGETS, FACTS)
-    assert drawn == ()  # one part: nothing is apart
+    assert drawn == ()  # one part: the graph is not divided
     categories = divide(plan_of(Call("extern2", (AtSlot(2), 3), (), result(3))), TARGETS, FACTS)
     assert [part.drawn is not None for part in categories] == [True, False, True]
 
 
 def test_a_part_says_what_it_writes():
-    """Arguments that a kernel stores to, also by way of a view, and those of a call that is known to write."""
+    """A part lists the arguments that its kernels mutate, also through a view, and those that its calls mutate."""
     facts = CaptureFacts("an obstacle", ((1, "y.add_(1)"),), ("extern0",), True, (*WRITES[:2], ("c", (1, 2))), ())
     plan = plan_of(MIDDLE)
     first, _, last = divide(plan, TARGETS, facts)
     assert first.written == ()
-    assert last.written == ((1, "y.add_(1)"), (2, ""))  # "d" is unknown, so that all its pointers count
+    assert last.written == ((1, "y.add_(1)"), (2, ""))  # "d" is unknown, so all its pointers count as mutated
     view = (ViewSlot(5, 2, ((8, 4), (1, 8), 0)), Launch("c", (3, 1, 5), (), 1))
     steps = (*plan.steps[:5], *view, *plan.steps[5:])
     assert divide(LaunchPlan(plan.inputs, 8, steps, plan.outputs, gpu=0), TARGETS, FACTS)[2].written == ((2, ""),)
@@ -101,17 +101,17 @@ def test_a_part_says_what_it_writes():
     ids=["a size that a call knows", "an unknown obstacle", "no call is apart", "one kernel beside it"],
 )
 def test_some_graphs_are_not_divided(plan, facts):
-    """They are launched as a whole."""
+    """Graphs with symbolic sizes, unknown obstacles or too few kernels are not divided."""
     assert divide(plan, TARGETS, facts) == ()
 
 
 def text_of(plan):
-    """A part's text."""
+    """The text of a part."""
     return write_wrapper(with_slot_names(plan, frozenset(), {name: str(target) for name, target in TARGETS.items()}))
 
 
 def python_of(plan, functions):
-    """The function that a part's text defines."""
+    """The function of a part's text."""
     text, constants = text_of(plan), opaque_arguments(plan)
     linecache.cache["<part>"] = (len(text), None, text.splitlines(keepends=True), "<part>")
     namespace = {
@@ -123,7 +123,7 @@ def python_of(plan, functions):
 
 
 def test_the_text_of_a_plan_is_the_plan():
-    """Run on the CPU: kernels, calls with objects that have no text, views; results are slots, views and numbers."""
+    """The text computes the plan's results on the CPU: kernels, calls, constants, views, and outputs of each kind."""
     cpu = TensorShape(torch.float32, (4, 8), (8, 1), -1)
     steps = (
         AllocateSlot(2, cpu), Launch("a", (0, 2), (), 1),
@@ -145,7 +145,7 @@ def test_the_text_of_a_plan_is_the_plan():
 
 
 def test_a_divided_program_hands_tensors_on():
-    """Each part gets the caller's arguments and what earlier parts made; only what is needed is kept."""
+    """Each part gets the caller's arguments and tensors of earlier parts; unused ones are freed."""
     plan = plan_of(MIDDLE, (PlanOutput(4), PlanOutput(2), PlanOutput(1), PlanOutput(None, value=3)))
     parts = divide(plan, TARGETS, FACTS)
     seen = []

@@ -1,4 +1,4 @@
-"""Whole numbers divided on a GPU: by a kernel, whose divisors are checked where eager mode runs on the CPU."""
+"""Integer division in GPU kernels: divisors are checked as eager mode does on the CPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ON_SM_90 = {"target": "sm_90"}
 
 
 def divided(x, y):
-    """Every quotient and remainder."""
+    """Each kind of quotient and remainder."""
     down = torch.floor_divide(x, y), torch.remainder(x, y)
     return *down, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)
 
 
 def explained(function, *inputs):
-    """One kernel for a GPU, no call of ATen; the result is eager's."""
+    """The code for a GPU is Triton without ATen; the result is eager's."""
     found = nbcompile.explain(function, options=ON_SM_90)(*inputs)
     torch.testing.assert_close(found.result, function(*inputs), rtol=0, atol=0)
     assert {kernel.language for kernel in found.kernels} == {"triton"}
@@ -31,7 +31,7 @@ def explained(function, *inputs):
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int16, torch.uint8], ids=str)
 def test_a_kernel_divides_whole_numbers(dtype):
-    """Of either sign, in each type, in a block that is not full."""
+    """Signed and unsigned integers of each dtype are divided in a kernel, in a partial block, too."""
     x = torch.randint(-100, 100, (37, 7)).to(dtype)
     y = torch.randint(1, 9, (37, 7)).to(dtype) * (1 if dtype == torch.uint8 else torch.randint(0, 2, (37, 7)) * 2 - 1)
     (kernel,) = explained(divided, x, y.to(dtype)).kernels
@@ -40,7 +40,7 @@ def test_a_kernel_divides_whole_numbers(dtype):
 
 @pytest.mark.parametrize("size", [(3,), (40, 50)], ids=str)
 def test_a_divisor_that_is_zero_is_the_error_of_eager_mode(size):
-    """Wherever it stands; what is no divisor, as an element past the end, may be 0; and the next call is right."""
+    """A zero divisor raises at any index, but not in a masked element; the next call succeeds."""
     function = nbcompile.compile(divided, options=ON_SM_90)
     x, y = torch.arange(torch.Size(size).numel()).reshape(size), torch.full(size, 7)
     assert torch.equal(function(x, y)[0], x // 7)
@@ -53,7 +53,7 @@ def test_a_divisor_that_is_zero_is_the_error_of_eager_mode(size):
 
 
 def test_a_known_divisor_is_not_checked():
-    """A number in the program is seen to be none; 0 itself is left to ATen, whose error it is."""
+    """A constant divisor is not checked; a constant 0 goes to ATen, which raises."""
     (kernel,) = explained(lambda x: (x // 7, x % -5), torch.arange(-50, 50)).kernels
     assert "device_assert" not in kernel.source
     with pytest.raises(RuntimeError, match="^ZeroDivisionError$"):
@@ -61,12 +61,12 @@ def test_a_known_divisor_is_not_checked():
 
 
 def test_floats_are_divided_by_zero():
-    """As in eager mode, without an error."""
+    """Floats are divided by zero without an error, as in eager mode."""
     explained(lambda x, y: x // y, torch.tensor([1.0, -2.0, 3.0]), torch.tensor([0.0, 0.0, 2.0]))
 
 
 def test_rows_and_columns_and_what_is_chosen():
-    """A divisor of a row, of a sum, and of what ``where`` does not choose: eager mode divides there, too."""
+    """Divisors may be per row, and in unselected branches of ``where``: eager mode divides there, too."""
 
     def function(x, rows, one):
         chosen = torch.where(x > 50, x // rows[:, None], x % one)
@@ -80,5 +80,5 @@ def test_rows_and_columns_and_what_is_chosen():
 
 
 def test_operands_of_a_concatenation_are_divided_where_they_are():
-    """The other operand's elements have no divisor."""
+    """Only the elements of the divided operand are checked."""
     explained(lambda x, y: torch.cat([x // y, x]) + 1, torch.arange(40), torch.arange(1, 41))

@@ -15,19 +15,19 @@ from tests.support.lowered import programs
 
 
 def emitted_kernel(function, *inputs):
-    """The last kernel."""
+    """The last emitted kernel."""
     _, planned = programs(function, *inputs)
     return generator.emit(planned).kernels[-1]
 
 
 def summed(table, ids):
-    """Check indices in a loop over a long row."""
+    """A sum over a long row with checked indices."""
     return table[ids].sum(-1)
 
 
 @pytest.mark.parametrize("chip", ["sm_90", "sm_100"])
 def test_a_frame_for_a_failed_assertion_is_no_spill(chip):
-    """The check of an index calls a function of the driver, for which ptxas makes a frame."""
+    """The assertion calls a driver function, which has a stack frame: that is no spill."""
     kernel = emitted_kernel(summed, torch.zeros(600), torch.zeros(4, 20000, dtype=torch.int64))
     (built,) = [cubin.machine_code for cubin in cubins.obtain([cubins.Request(kernel, chip)])]
     assert "__assertfail" in built.ptx
@@ -37,13 +37,13 @@ def test_a_frame_for_a_failed_assertion_is_no_spill(chip):
 
 @pytest.fixture
 def narrow():
-    """A kernel whose one warp would have to keep 8192 numbers in 8160 registers."""
+    """A kernel with one warp, whose 8192 numbers exceed its 8160 registers."""
     kernel = emitted_kernel(lambda x: x.softmax(-1), torch.zeros(2, 8192))
     return cubins.Request(replace(kernel, warps=1), "sm_90")
 
 
 def test_a_kernel_that_spills_gets_more_warps(narrow, monkeypatch, tmp_path):
-    """The machine code of one warp loads and stores its stack; that of more warps does not."""
+    """The machine code of one warp accesses the stack; that of more warps does not."""
     (built,) = [cubin.machine_code for cubin in cubins.obtain([narrow])]
     assert built.spilled_bytes == 0
     assert built.threads > 32

@@ -1,4 +1,4 @@
-"""The estimate of how long a simulation takes."""
+"""The estimated duration of a simulation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from nbcompile.ir.emitted import EmittedKernel
 
 
 def function(*instructions: ptx.Instruction, labels: dict[str, int] | None = None) -> ptx.Function:
-    """A kernel of 32 threads."""
+    """A function with 32 threads."""
     return ptx.Function("f", (), 32, instructions, labels or {}, {}, {}, {}, 0, {})
 
 
 def test_rounds_are_computed_from_the_sizes():
-    """A kernel without symbolic sizes has a number; without loops it is 0."""
+    """The trip count is a number for constant sizes, and 0 without loops."""
     assert estimate.rounds(EmittedKernel("k", "k", "", (), rounds="3 * 4"))() == 12
     assert estimate.rounds(EmittedKernel("k", "k", "", ()))() == 0
     assert estimate.rounds(EmittedKernel("k", "k", "", (), sizes=("s0",), rounds="(s0 + 63) // 64"))(65) == 2
 
 
 def test_what_is_in_a_loop_counts_once_a_round():
-    """With more rounds a kernel with a branch backwards takes longer; one without takes the same."""
+    """A kernel with a backward branch takes longer with more iterations; one without takes the same."""
     step = ptx.Instruction("add", ("s32",), ("%r1", "%r1", "1"))
     loop = function(step, ptx.Instruction("bra", (), ("$L",)), labels={"$L": 0})
     line = function(step, step)
@@ -28,7 +28,7 @@ def test_what_is_in_a_loop_counts_once_a_round():
 
 
 def test_accesses_to_memory_take_longer():
-    """A load from global memory does, a load of a parameter does not; more blocks take more time."""
+    """A load from global memory takes longer, a load of a parameter does not; more blocks take longer."""
     step = ptx.Instruction("add", ("s32",), ("%r1", "%r1", "1"))
     load = ptx.Instruction("ld", ("global", "u32"), ("%r1", "[%rd1]"))
     parameter = ptx.Instruction("ld", ("param", "u64"), ("%rd1", "[f_param_0]"))

@@ -1,4 +1,4 @@
-"""Figures of a kernel as the record keeps them."""
+"""Figures of a kernel in the record."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from nbcompile.record import model
      ("ld.shared.b32", False), ("LDS", False), ("fma.rn.f32", False), ("REDUX", False)],
 )  # fmt: skip
 def test_accesses_to_global_memory(name, expected):
-    """Instructions of PTX and of the machine that load, store or update global memory are accesses."""
+    """PTX and SASS instructions that load, store or update global memory are accesses."""
     assert figures.is_access(name) is expected
 
 
 def test_instructions_of_a_line_are_counted():
-    """Accesses to memory come first, then what is there most often; one of a kind has no number."""
+    """Accesses come first, then instructions by frequency, with a count if there are several."""
     assert list(figures._counted(["add", "mul", "mul", "LDG", "mul"])) == ["LDG", "3 mul", "add"]
 
 
 def test_a_launch_adds_its_costs():
-    """Bytes are sectors times their size, times are in microseconds, and a line has the costs of its own."""
+    """Bytes are sectors times their size, times are in microseconds, and each line has separate costs."""
     gpu = model.Gpu("sm_90", 32, 0, 0, 128, 1.0, lines=(model.GpuLine(1), model.GpuLine(2)))
     times = Times(memory=3e-6, issue=1e-6, latency=2e-6, matrix=0.0, least=1e-6)
     line = Costs(12, instructions=40, sectors=8, least_sectors=4)

@@ -27,24 +27,24 @@ GPU = torch.device("cuda", 0)
 
 
 def kernels(function, *inputs, dynamic=False):
-    """The kernels of a graph whose tensors lie on a GPU."""
+    """The kernels of a graph on a GPU."""
     program = lower(traced(function, *inputs, dynamic=dynamic), inputs, True, False, GPU)
     return generator.emit(schedule(program)).kernels
 
 
 def text(function, *inputs):
-    """Of the only kernel."""
+    """The text of the only kernel."""
     (kernel,) = kernels(function, *inputs)
     return kernel.source
 
 
 def programs(kernel) -> int:
-    """Of one launch."""
+    """The number of programs of a launch."""
     return int(eval(kernel.grid, {"__builtins__": {}}))
 
 
 def test_f1_both_parts_of_a_concatenation_are_masked():
-    """The second operand is loaded where the first one is not used, and nowhere before its begin."""
+    """The loads of both operands of a concatenation are masked."""
     source = text(lambda x, y: torch.cat([x, y], 1), torch.randn(4, 16), torch.randn(4, 8))
     masks = [line for line in source.splitlines() if "tl.load" in line]
     assert len(masks) == 2
@@ -52,7 +52,7 @@ def test_f1_both_parts_of_a_concatenation_are_masked():
 
 
 def test_f2_index_checks_are_compiled():
-    """``device_assert`` is nothing without the option, so kernels that have one are compiled with it."""
+    """Kernels with a ``device_assert`` are compiled with the option that enables it."""
     source = text(lambda w, i: F.embedding(i, w), torch.randn(10, 4), torch.randint(0, 10, (5,)))
     assert "tl.device_assert" in source
     assert compile_options(source, 4)["debug"]
@@ -60,47 +60,47 @@ def test_f2_index_checks_are_compiled():
 
 @pytest.mark.parametrize("columns", [32000, 50257])
 def test_f3_long_and_dynamic_rows_have_kernels(columns):
-    """A softmax of rows that fit no registers, or whose length is known at a call only."""
+    """A softmax over rows that exceed the registers, or have a symbolic length, has a kernel."""
     assert kernels(lambda x: x.softmax(-1), torch.randn(4, columns))
     assert kernels(lambda x: x.softmax(-1), torch.randn(4, 1000), dynamic=True)
 
 
 def test_f4_large_reductions_have_many_programs():
-    """A sum of everything, and one over many rows of few columns, fill a GPU."""
+    """A full sum, and a sum over many rows of few columns, have enough programs to fill a GPU."""
     for function, shape in ((lambda x: x.sum(), (1 << 22,)), (lambda x: x.sum(0), (65536, 32))):
         assert programs(kernels(function, torch.empty(shape))[0]) >= 264
 
 
 def test_f5_indices_have_32_bits_where_they_fit():
-    """Index arithmetic of 64 bits takes twice the instructions."""
+    """Indices have 32 bits if they fit: 64-bit arithmetic needs twice the instructions."""
     assert "int64" not in text(lambda x, y: x + y, torch.randn(64, 33), torch.randn(33))
 
 
 def test_f6_transposed_accesses_go_through_tiles():
-    """Loads and stores are contiguous along different sides of a square."""
+    """Loads and stores are contiguous along different sides of a tile."""
     assert "tl.arange(0, 32)[:, None]" in text(lambda x, y: x.t() + y, torch.randn(64, 96), torch.randn(96, 64))
 
 
 def test_f7_long_rows_have_more_warps():
-    """A row of 16384 numbers would fill the registers of four warps."""
+    """A row of 16384 numbers has more than four warps."""
     (kernel,) = kernels(lambda x: x.softmax(-1), torch.randn(4, 16384))
     assert kernel.warps == 16
 
 
 def test_f8_f9_full_blocks_have_no_mask():
-    """Where a block ends with its loop, neither loads nor stores are masked, and no address has a term for its shape."""
+    """If blocks divide the loop, loads and stores have no mask, and addresses have no broadcast term."""
     source = text(lambda x: x * 2, torch.randn(16, 1024))
     assert "zeros_like" not in source
     assert "<" not in source
 
 
 def test_f10_a_row_is_loaded_once():
-    """Mean and variance of a row in registers are of one load."""
+    """Mean and variance of a row in registers use one load."""
     assert text(lambda x: torch.var_mean(x, -1), torch.randn(16, 1000)).count("tl.load") == 1
 
 
 def test_f11_an_optimiser_is_one_launch():
-    """Tensors of different sizes, in one kernel."""
+    """Tensors of different sizes are updated in one kernel."""
     tensors = [torch.randn(size) for size in (4096, 300, 105)]
     assert len(kernels(lambda *xs: torch._foreach_mul(list(xs), 2.0), *tensors)) == 1
 
@@ -114,13 +114,13 @@ APPROXIMATE = {
 
 
 def test_f12_approximations_are_known():
-    """No page has an instruction whose error nobody has looked up; sines, logarithms and roots are not approximated."""
+    """No page has an unknown approximate instruction; sines, logarithms and roots are exact."""
     used = {name for of_page in budgets.golden().values() for each in of_page.values() for name in each.approximate}
     assert used == set(APPROXIMATE)
 
 
 def test_f12_divisions_round_correctly():
-    """Of all pages only one has an approximate division, within the hyperbolic tangent."""
+    """Only one page has an approximate division, in the hyperbolic tangent."""
     instructions = {
         name: {found for of_chip in of_page.values() for found in of_chip.approximate}
         for name, of_page in budgets.golden().items()
@@ -129,13 +129,13 @@ def test_f12_divisions_round_correctly():
 
 
 def test_f13_bfloat16_is_computed_in_float32():
-    """Converted after the load, rounded before the store."""
+    """bfloat16 is widened after the load and rounded before the store."""
     source = text(lambda x: F.silu(x) * x, torch.randn(64).to(torch.bfloat16))
     assert source.index(".to(tl.float32)") < source.index(".to(tl.bfloat16)")
 
 
 def test_f14_inputs_are_checked_for_their_device():
-    """The wrapper names the device of each input; kernels know the number of their GPU; another device is an error."""
+    """The wrapper checks each input's device; kernels have the number of their GPU."""
     second = torch.device("cuda", 1)
     x = torch.randn(8)
     emitted = generator.emit(schedule(lower(traced(lambda x: x + 1, x), (x,), True, False, second)))
@@ -146,7 +146,7 @@ def test_f14_inputs_are_checked_for_their_device():
 
 
 def test_f15_what_no_atomic_can_do_is_refused():
-    """The maximum of floating-point numbers that CUDA's atomics know forgets nan; the operator goes to ATen."""
+    """An atomic maximum of floats would lose nan, so the operator runs through ATen."""
     with pytest.raises(NoTriton, match="an atomic max of float32"):
         kernels(
             lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), torch.zeros(4), torch.randint(0, 4, (9,)), torch.randn(9)
@@ -161,7 +161,7 @@ def test_f15_what_no_atomic_can_do_is_refused():
     ],
 )
 def test_f16_what_cannot_be_recorded_is_marked(function, cause):
-    """A graph in which the CPU waits for a number is not recorded as a CUDA graph, and the reason names the operator."""
+    """A graph in which the CPU waits is not recorded, and the reason names the operator."""
     assert cause in reason(function, (4, 4))
 
 
@@ -177,7 +177,7 @@ SUBNORMAL = torch.tensor([1e-42, -1e-42, 0.0, -0.0, 1.5, -1.5, float("nan"), 1e-
     ],
 )  # fmt: skip
 def test_subnormal_numbers_are_kept(function):
-    """Functions of libdevice do not take them for 0: ``ceil`` of 1e-42 is 1, and a remainder by 1e-42 is no NaN."""
+    """libdevice functions keep subnormal numbers: ``ceil`` of 1e-42 is 1, and a remainder by 1e-42 is not NaN."""
     found = nbcompile.explain(function, options={"target": "sm_90"})(SUBNORMAL)
     assert [kernel.language for kernel in found.kernels] == ["triton"]
     torch.testing.assert_close(found.result, function(SUBNORMAL), rtol=1e-6, atol=3e-45, equal_nan=True)

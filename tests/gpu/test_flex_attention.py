@@ -1,4 +1,4 @@
-"""Nodes of flex attention are marked with their kernels, or with the reason why they have none."""
+"""Nodes of flex attention are marked with their kernels, or with the reason for a fallback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def attention(
     *, rows=128, keys=128, width=16, dtype=torch.float16, batch=1, heads=2, shared=2, block=128, lists=True, results=(0, 1),
     buffers=(), options=None,
 ):  # fmt: skip
-    """A graph with one attention over fakes; it is never run."""
+    """A graph with one attention on fake tensors; it does not run."""
     score = make_fx(lambda s, b, h, i, j: s * 2)(torch.ones(()), *PLACE)
     mask = make_fx(lambda b, h, i, j: i >= j)(*PLACE)
     graph = fx.Graph()
@@ -52,14 +52,14 @@ def attention(
 
 
 def marked(device=GPU, multiprocessors=8, **how):
-    """What the node is marked with."""
+    """The mark of the node."""
     module, node = attention(**how)
     flex_attention.mark(module, device, lambda: multiprocessors)
     return node.meta.get(KERNEL)
 
 
 def test_an_attention_of_a_gpu_has_its_kernel():
-    """With its arguments by the names of the kernel's parameters, and the lists of blocks."""
+    """The mark has the kernel's arguments by parameter name, and the lists of blocks."""
     found = marked()
     assert isinstance(found, FlexForward), found
     assert found.launch.name == "triton_flex_attention" and found.combination is None and found.splits == 0
@@ -68,7 +68,7 @@ def test_an_attention_of_a_gpu_has_its_kernel():
 
 
 def test_on_the_cpu_nothing_is_marked():
-    """Also where no device is named: then the tensors say."""
+    """On the CPU no node is marked, also if no device is given: the tensors decide."""
     assert marked(torch.device("cpu")) is None
     assert marked(None) is None
 
@@ -85,7 +85,7 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_has_no_kernel_has_a_reason(reason):
-    """It is called through ATen."""
+    """A node without a kernel has a reason, and runs through ATen."""
     found = marked(**REASONS[reason])
     assert isinstance(found, str) and found.endswith(reason), found
 
@@ -95,7 +95,7 @@ def test_what_has_no_kernel_has_a_reason(reason):
     ({"heads": 6, "shared": 2}, False), ({"keys": 32}, False),
 ])  # fmt: skip
 def test_few_rows_share_the_keys_among_programs(how, splits):
-    """Two for each multiprocessor and no more than there are tiles of keys; heads that share keys are a power of two."""
+    """Two splits per multiprocessor, and at most one per tile of keys; the count of shared heads is a power of two."""
     module, node = attention(**{"rows": 64, "keys": 512, **{k: v for k, v in how.items() if k != "multiprocessors"}})
     flex_attention.mark(module, GPU, lambda: how.get("multiprocessors", 8))
     found = node.meta[KERNEL]
@@ -104,7 +104,7 @@ def test_few_rows_share_the_keys_among_programs(how, splits):
 
 
 def gradients(*wanted):
-    """The derivative of a function that reads tensors, of which some get a gradient."""
+    """The derivative of a function that reads tensors, some with a gradient."""
     graph = fx.Graph()
     node = graph.placeholder("g")
     graph.output((node, *(node if one else None for one in wanted)))
@@ -112,7 +112,7 @@ def gradients(*wanted):
 
 
 def test_tensors_that_get_a_gradient_are_counted(monkeypatch):
-    """Their gradients are atomic additions, which are in no fixed order: refused where that is asked for."""
+    """Gradients of captured tensors are atomic additions in no fixed order, which deterministic mode refuses."""
     assert flex_attention._captured(gradients(True, False, True), 3) == (0, 2)
     assert flex_attention._captured(gradients(), 0) == ()
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
@@ -122,7 +122,7 @@ def test_tensors_that_get_a_gradient_are_counted(monkeypatch):
 
 
 def test_lists_of_rows_follow_those_of_keys():
-    """Each has counts and positions, of full blocks too where there are any."""
+    """Each list of rows has counts and indices, and full blocks have separate lists."""
     blocks = (1, 1, "c", "p", None, None, "cr", "pr", "fc", "fp", 128, 128, "mask")
     assert flex_attention._listed(blocks, 0) == {"counts": "c", "positions": "p"}
     assert flex_attention._listed(blocks, 4) == {

@@ -15,19 +15,19 @@ FOUND_ONCE = (17, 24, 52)
 
 @pytest.mark.parametrize("seed", [*FOUND_ONCE, *range(3, 8)])
 def test_a_generated_program(seed):
-    """Its simulated code gives eager's numbers; nothing ran through ATen for want of a kernel."""
+    """The simulated code gives eager's values, and no operator with a kernel runs through ATen."""
     assert generated.differences(seed) == [], generated.program(seed).text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_200_generated_programs(seed):
-    """The same of more programs (``make sweep``)."""
+    """200 more programs satisfy the same conditions (``make sweep``)."""
     assert generated.differences(seed) == [], generated.program(seed).text
 
 
 def test_a_seed_is_one_program():
-    """The text and the inputs depend on the seed alone."""
+    """The text and the inputs depend only on the seed."""
     one, other = generated.program(5), generated.program(5)
     assert one.text == other.text
     assert all(mine.equal(theirs) for mine, theirs in zip(one.inputs, other.inputs, strict=True))

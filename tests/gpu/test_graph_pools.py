@@ -1,4 +1,4 @@
-"""Which pool a graph is recorded in, and when a pool is given back: with a launcher in Python."""
+"""The choice of a memory pool for a graph, and its release, with a launcher in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.gpu import graph_pools
 
 
 class Module:
-    """The launcher's function, without a GPU: each pool is ready and idle until it is told otherwise."""
+    """The launcher's function without a GPU: each pool is ready and idle by default."""
 
     def make_pool(self, device):
         return SimpleNamespace(is_ready=True, is_idle=True, ready=lambda: None, idle=lambda: None)
@@ -21,7 +21,7 @@ class Module:
 
 @pytest.fixture
 def torchs(monkeypatch):
-    """What torch's allocator was asked for."""
+    """The calls of torch's allocator."""
     asked: list[tuple] = []
     numbers = itertools.count(1)
     monkeypatch.setattr(graph_pools, "_pools", [])
@@ -45,7 +45,7 @@ def answers(pool, ready, idle):
 
 
 def test_a_pool_that_is_ready_is_shared(torchs):
-    """Graphs of another device have another one."""
+    """A ready pool is shared by graphs of one device."""
     module = Module()
     first = graph_pools.pool_for(module, 0)
     answers(first, True, True)
@@ -58,7 +58,7 @@ def test_a_pool_that_is_ready_is_shared(torchs):
 
 
 def test_where_none_is_ready_another_one_begins(torchs):
-    """It is asked first by the next graph."""
+    """If no pool is ready, a new one begins, which the next graph tries first."""
     module = Module()
     first = graph_pools.pool_for(module, 0)
     answers(first, False, True)
@@ -70,7 +70,7 @@ def test_where_none_is_ready_another_one_begins(torchs):
 
 
 def test_a_pool_is_given_back_once_for_each_recording(torchs):
-    """When the last one is gone, and no output lies in it that only the pool holds."""
+    """A pool is released after its last recording, once no live output is in it."""
     module = Module()
     pool = graph_pools.pool_for(module, 0)
     answers(pool, True, False)

@@ -1,4 +1,4 @@
-"""Grouped matrix products as kernels of a GPU: eager mode's numbers in the simulator, and the candidates."""
+"""Grouped matrix products as GPU kernels: eager mode's values in the simulator, and the candidates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def offsets(*ends):
 
 
 def of_columns(w):
-    """Factors of which the columns are adjacent: the strides that the library asks for."""
+    """Factors with contiguous columns, the strides that ATen requires."""
     return w.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
@@ -38,7 +38,7 @@ def of_columns(w):
 ], ids=["rows", "rows that no group has", "columns", "parts of the sum"])  # fmt: skip
 @pytest.mark.parametrize("transposed", [False, True])
 def test_groups_are_found_by_the_kernel(left, right, ends, covered, transposed):
-    """Groups of rows, of columns, of steps of the sum; one is empty, none is a multiple of a tile."""
+    """Groups of rows, of columns, and of the summed dim, one empty, none a multiple of a tile, are one kernel."""
     a, b = tensors(left, right)
     b = of_columns(b) if transposed else b
     groups = offsets(*ends)
@@ -57,7 +57,7 @@ def test_groups_are_found_by_the_kernel(left, right, ends, covered, transposed):
     ((40, 104), (104, 48), (16, 16, 70, 104), ((24, 56), (56, 16), (7, 56))),
 ], ids=["rows", "columns", "parts of the sum"])  # fmt: skip
 def test_one_kernel_has_all_sizes(left, right, ends, longer):
-    """Groups, rows, columns and depth are arguments: other sizes, more and less, are not compiled again."""
+    """Groups, rows, columns and depth are arguments: other sizes do not recompile."""
 
     def function(a, b, groups):
         return torch.relu(OPERATOR(a, b, groups))
@@ -75,7 +75,7 @@ def test_one_kernel_has_all_sizes(left, right, ends, longer):
 
 
 def test_a_size_that_is_rounded_up_is_the_same_in_the_kernel():
-    """``-(-n // 4)``: quotients of negative numbers are rounded down in Python, and towards zero on a GPU."""
+    """``-(-n // 4)`` has the same value in the kernel: Python rounds down, a GPU rounds towards zero."""
 
     def function(a, b, groups):
         return OPERATOR(a[: -(-a.shape[0] // 4)], b, groups)
@@ -90,7 +90,7 @@ def test_a_size_that_is_rounded_up_is_the_same_in_the_kernel():
 
 @pytest.mark.filterwarnings("error")
 def test_no_tile_is_chosen_for_a_call_without_elements():
-    """A graph that is compiled for no groups is the library's; it is not given up."""
+    """A graph that is compiled for zero groups runs through ATen, without an error."""
 
     def function(a, b, groups):
         return OPERATOR(a, b[2:], groups[2:]) * 0 + 1
@@ -101,7 +101,7 @@ def test_no_tile_is_chosen_for_a_call_without_elements():
 
 
 def test_a_gate_of_symbolic_strides_is_in_the_kernel():
-    """What follows reads a tensor whose rows are as far apart as only a call knows, and a bias of symbolic length."""
+    """An epilogue may read a tensor with symbolic strides, and a bias of symbolic length."""
 
     def function(a, b, groups, z, bias):
         return torch.sigmoid(OPERATOR(a, b, groups) + bias) * z
@@ -113,7 +113,7 @@ def test_a_gate_of_symbolic_strides_is_in_the_kernel():
 
 
 def test_a_group_does_not_see_the_numbers_of_another():
-    """An infinite weight of one group makes no number of another one NaN."""
+    """An infinite weight of one group does not make the results of another one NaN."""
     a, b = tensors((64, 32), (2, 32, 64))
     b[1] = float("inf")
     groups = offsets(20, 64)
@@ -132,7 +132,7 @@ AFTER = {
 @pytest.mark.parametrize("divided", ["rows", "sum"])
 @pytest.mark.parametrize("name", AFTER)
 def test_what_follows_is_in_the_kernel(name, divided):
-    """Activations, a gate, a bias of columns, casts: rounded where eager mode rounds; the product is not in memory."""
+    """Activations, a gate, a bias and casts are in the kernel, and are rounded as in eager mode."""
     a, b = tensors((64, 32), (2, 32, 64)) if divided == "rows" else tensors((64, 40), (40, 64))
     groups = offsets(20, 64 if divided == "rows" else 40)
     z, bias = torch.randn(OPERATOR(a, b, groups).shape).bfloat16(), torch.randn(64).bfloat16()
@@ -146,11 +146,11 @@ def test_what_follows_is_in_the_kernel(name, divided):
     torch.testing.assert_close(found.result, expected, rtol=2e-2, atol=2e-2)
     launched = [kernel.name for kernel in found.kernels if kernel.language == "triton"]
     assert "triton_grouped_mm" in launched
-    assert len(launched) == (2 if name == "a residual in float32" else 1)  # the residual's own cast is before it
+    assert len(launched) == (2 if name == "a residual in float32" else 1)  # the cast of the residual comes before it
 
 
 def test_relu_keeps_nan_and_the_sign_of_zero():
-    """A product that rounds to -0.0 in 16 bits, and one that is NaN: the epilogue's bits are those of eager mode."""
+    """The epilogue's bits are eager mode's for a product that rounds to -0.0, and for one that is NaN."""
     a, b = torch.full((64, 32), 1e-22).bfloat16(), torch.full((2, 32, 64), -1e-22).bfloat16()
     b[:, :, 1] = 1.0
     a[5, 3], a[8] = float("nan"), 1.0
@@ -165,7 +165,7 @@ def test_relu_keeps_nan_and_the_sign_of_zero():
 
 
 def test_a_product_that_is_used_twice_is_in_memory():
-    """What follows is a kernel of its own."""
+    """If the product has two users, it is stored, and its epilogue is a separate kernel."""
     a, b = tensors((64, 32), (2, 32, 64))
     groups = offsets(20, 64)
 
@@ -181,7 +181,7 @@ def test_a_product_that_is_used_twice_is_in_memory():
 
 @pytest.mark.parametrize("ends", [(20, 80), (-10, 64), (30, 10), (0, 64), (90, 95)])
 def test_offsets_are_limited_as_those_of_slices(ends):
-    """Past the end, negative, falling: nothing outside of a tensor is read or written; rows are eager mode's."""
+    """Offsets past the end, negative or decreasing read and write no other memory; rows are eager mode's."""
     a, b = tensors((64, 32), (2, 32, 64))
     groups = offsets(*ends)
     found = nbcompile.explain(lambda a, b, groups: OPERATOR(a, b, groups), options=OURS)(a, b, groups)
@@ -192,7 +192,7 @@ def test_offsets_are_limited_as_those_of_slices(ends):
 
 @pytest.mark.parametrize("keyword", [{"bias": torch.zeros(2, 64).bfloat16()}, {"out_dtype": torch.float32}])
 def test_what_eager_mode_refuses_is_refused(keyword):
-    """A bias, and results of another type: torch has neither."""
+    """A bias, and results of another dtype, are refused, as in torch."""
     a, b = tensors((64, 32), (2, 32, 64))
     for function in (OPERATOR, nbcompile.compile(lambda *given: OPERATOR(*given, **keyword), options=OURS)):
         with pytest.raises(RuntimeError, match="(?i)bias|dtype"):
@@ -200,7 +200,7 @@ def test_what_eager_mode_refuses_is_refused(keyword):
 
 
 def test_a_batch_is_a_product_with_what_follows():
-    """Two tensors of three dimensions: the kernel of bmm, its candidates, its epilogue."""
+    """Two 3D tensors are a bmm, with its kernel, candidates and epilogue."""
     a, b = tensors((3, 40, 32), (3, 32, 48))
     found = nbcompile.explain(lambda a, b: torch.relu(OPERATOR(a, b)), options=OURS)(a, b)
     torch.testing.assert_close(found.result, torch.relu(OPERATOR(a, b)), rtol=2e-2, atol=2e-2)
@@ -211,7 +211,7 @@ def test_a_batch_is_a_product_with_what_follows():
 
 @pytest.mark.parametrize(("chip", "is_ours"), [("sm_90", False), ("sm_80", True)])
 def test_the_library_is_a_candidate(chip, is_ours):
-    """Before sm_90 it waits for the offsets, and has a launch for each group: our kernel is faster there."""
+    """Before sm_90 ATen's kernel waits for the offsets and launches once per group: our kernel is faster."""
     a, b = tensors((128, 64), (8, 64, 64))
     groups = offsets(*range(16, 129, 16))
     options = {"target": chip, "max_autotune": True, "simulation_seconds": 300.0}

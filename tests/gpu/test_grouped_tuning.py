@@ -1,4 +1,4 @@
-"""Candidates of a grouped product as kernels that are measured."""
+"""Candidates of a grouped product as kernels to be measured."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def product(divided: str, size: int) -> GroupedProduct:
 
 
 def test_groups_are_equally_long():
-    """As nearly as may be: multiples of 16 bytes but for the last one, and no row is left over."""
+    """The groups of a measurement have about equal lengths, multiples of 16 bytes, and cover all rows."""
     assert grouped_tuning._offsets(product(ROWS, 100), CPU).tolist() == [32, 64, 100]
     assert grouped_tuning._offsets(product(SUM, 48), CPU).tolist() == [16, 32, 48]
 
 
 def test_a_candidate_is_a_kernel_as_those_of_a_schedule():
-    """With types of its arguments, and the tile's number of programs."""
+    """A candidate has the dtypes of its arguments and the grid of its tile."""
     given = product(ROWS, 100)
     values = [torch.empty(1, dtype=dtype) for dtype in (torch.bfloat16, torch.bfloat16, torch.int32, torch.float32)]
     tile = ProductTile(32, 32, 32, 4, 3)

@@ -1,4 +1,4 @@
-"""Which arguments a Triton kernel writes: found in its first form, whatever way a pointer takes to a store."""
+"""The arguments that a Triton kernel mutates, from its first IR, wherever a pointer is computed."""
 
 from __future__ import annotations
 
@@ -92,6 +92,6 @@ CASES = {
 
 @pytest.mark.parametrize(("kernel", "expected"), CASES.items(), ids=[kernel.__name__ for kernel in CASES])
 def test_written_arguments(kernel, expected):
-    """Those that it stores to, and no others; all where a pointer was made of a number."""
+    """The mutated arguments are exactly those of stores; if a pointer comes from a number, all are."""
     source = triton.compiler.ASTSource(kernel, {"a": "*fp32", "b": "*fp32", "n": "i32"}, {}, {})
     assert kernel_writes.find(source, CHIPS["sm_90"]) - {"n"} == set(expected)

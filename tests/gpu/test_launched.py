@@ -1,4 +1,4 @@
-"""Compilation of a graph for the GPU that is here."""
+"""Compilation of a graph for the installed GPU."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def autotuner(monkeypatch, chip: str, backends: tuple[str, ...]):
     ids=["both", "the library alone", "an unknown chip"],
 )
 def test_products_are_measured_on_a_known_chip(monkeypatch, chip, backends, measures):
-    """With candidates of Triton, and a chip that the model knows; else the library has every product."""
+    """Products are measured if Triton has candidates and the model knows the chip; otherwise ATen is used."""
     found = autotuner(monkeypatch, chip, backends)
     assert (found.timing is not None) is measures
     assert found.chip in CHIPS.values()
 
 
 def test_a_graph_has_the_least_capability_of_its_gpus(monkeypatch):
-    """Kernels on the CPU do not count; without any on a GPU it is 0."""
+    """The least capability is that of the GPUs of kernels; without a GPU it is 0."""
     monkeypatch.setattr(loading, "capability", lambda gpu, device: (80, 90)[device])
     kernels = [types.SimpleNamespace(device=torch.device(name)) for name in ("cpu", "cuda:1", "cuda:0")]
     planned = types.SimpleNamespace(kernels=lambda: kernels)

@@ -1,4 +1,4 @@
-"""Linear layer and cross entropy as a kernel of a GPU: eager mode's loss and gradients, in the simulator."""
+"""Linear layer and cross entropy as a GPU kernel: eager mode's loss and gradients, in the simulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "triton_linear_cross_entropy"
 
 @pytest.fixture(autouse=True)
 def of_any_size(monkeypatch):
-    """Few logits count, too; no test makes the sizes of another one symbolic."""
+    """The pattern is replaced at any size, without cached sizes of other tests."""
     monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 0)
     nbcompile.reset()
 
@@ -34,7 +34,7 @@ def tensors(dtype=torch.float32, rows=40, depth=48, classes=300, bias=True):
 
 
 def trained(function, inputs, target):
-    """The loss, and gradients."""
+    """The loss, and its gradients."""
     loss = function(target, *inputs)
     return [loss, *torch.autograd.grad(loss.float().sin().sum(), inputs)]
 
@@ -44,7 +44,7 @@ def trained(function, inputs, target):
     ({"label_smoothing": 0.1, "ignore_index": 5}, {"dtype": torch.bfloat16}), ({}, {"dtype": torch.float16, "rows": 5 + 4}),
 ], ids=str)  # fmt: skip
 def test_the_loss_and_its_gradients(how, sizes):
-    """Every reduction, smoothing, targets that are ignored, types; sizes that are no multiples of a tile."""
+    """Each reduction, label smoothing, ignored targets, dtypes, and partial tiles give eager's loss and gradients."""
     inputs, target = tensors(**sizes)
     if "ignore_index" in how:
         target[target == -100] = how["ignore_index"]
@@ -59,12 +59,12 @@ def test_the_loss_and_its_gradients(how, sizes):
         assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
         if inputs[0].dtype == torch.float32:
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-        else:  # both round, in different places: what they are off by is compared
+        else:  # both are rounded at different points: their errors are compared
             assert (mine - true).abs().max() <= 1.5 * (theirs - true).abs().max() + 1e-3
 
 
 def test_no_logits_are_in_memory():
-    """What the kernel moves is less than the logits; several programs share the classes of few rows."""
+    """The kernel moves fewer bytes than the logits have; several programs share the classes of few rows."""
     (x, weight), target = tensors(rows=16, depth=16, classes=4096, bias=False)
     with torch.no_grad():
         found = nbcompile.explain(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), options=OPTIONS)(
@@ -78,7 +78,7 @@ def test_no_logits_are_in_memory():
 
 
 def test_rows_in_several_dimensions():
-    """A language model's: batch and time are one dimension of the loss."""
+    """Batch and time of a language model are one dimension of the loss."""
     (x, weight), target = tensors(bias=False)
 
     def function(x, weight, target):
@@ -92,7 +92,7 @@ def test_rows_in_several_dimensions():
 
 
 def test_infinite_and_unknown_numbers_spread():
-    """NaN and infinity in a row, as in eager mode."""
+    """NaN and infinity in a row propagate as in eager mode."""
     (x, weight), target = tensors(bias=False)
     x.data[5, 2], x.data[6, 1] = float("nan"), float("inf")
 
@@ -106,7 +106,7 @@ def test_infinite_and_unknown_numbers_spread():
 
 @pytest.mark.parametrize("wrong", [-1, 300])
 def test_a_target_that_is_no_class_is_an_error(wrong):
-    """As in eager mode; an ignored target may be any number."""
+    """A target out of range is an error, as in eager mode, but an ignored target is not."""
     (x, weight), target = tensors(bias=False, rows=20)
     target[5] = wrong
 
@@ -138,7 +138,7 @@ def batch(rows, depth, classes, dtype=torch.float32):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_one_kernel_has_all_sizes():
-    """Rows, depth and classes that only a call knows: loss and gradients are eager's, and nothing is compiled again."""
+    """Rows, depth and classes may be symbolic: loss and gradients are eager's, without a recompile."""
 
     def trained(function, inputs, target):
         loss = function(*inputs, target)
@@ -149,7 +149,7 @@ def test_one_kernel_has_all_sizes():
     found = nbcompile.explain(loss_of_several, options=OPTIONS, dynamic=True)(*inputs, target)
     assert f"forward.{NAME}" in [kernel.name for kernel in found.kernels]
     trained(compiled, inputs, target)
-    # More rows than one tile has, fewer classes than programs that share them, and more of all.
+    # More rows than one tile, fewer classes than programs that share them, and more of all.
     for sizes in ((20, 24, 100), (33, 40, 70), (3, 16, 33), (70, 17, 600)):
         inputs, target = batch(*sizes)
         with nbcompile.set_stance("fail_on_recompile"):
@@ -161,7 +161,7 @@ def test_one_kernel_has_all_sizes():
 @pytest.mark.filterwarnings("error")
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_size_that_is_computed_and_rows_that_are_none():
-    """Strides of a part of a tensor, and a part of the rows; a call without rows has no kernel, and is not given up."""
+    """Computed sizes and strided inputs work, and a call without rows launches no kernel."""
 
     def function(x, weight, target):
         return F.cross_entropy(F.linear(x[2:, ::2], weight[:, ::2]), target[2:], reduction="sum")
@@ -179,7 +179,7 @@ def test_a_size_that_is_computed_and_rows_that_are_none():
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_the_least_of_logits_is_no_guard(monkeypatch):
-    """Whether logits are held is chosen for the first call's sizes: other sizes are not compiled again for that."""
+    """The first call's sizes decide whether logits are saved: other sizes do not recompile."""
     monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 4 * 40 * 100)
     compiled = nbcompile.compile(loss_of_several, options=OPTIONS, dynamic=True)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Graphs on a GPU in the store: a later process launches them without lowering anything, and without Triton."""
+"""Graphs on a GPU in the store: a later process launches them without lowering and without Triton."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ with device.standin() as here:
 
 
 def run(folder, **how):
-    """The program in a process of its own."""
+    """The program in a separate process."""
     where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1"}
     found = json.loads(python(PROGRAM, json.dumps(how), **where).splitlines()[-1])
     assert found["reasons"] == []
@@ -89,7 +89,7 @@ def store(tmp_path_factory):
 
 @pytest.mark.fast_path
 def test_a_second_process_lowers_nothing_and_imports_no_triton(store):
-    """Forward and backward graph, before and after a graph break, for pointers of any alignment, come from the store."""
+    """Forward and backward graphs, on both sides of a graph break, for each alignment, come from the store."""
     folder, first = store
     second = run(folder, mode="reduce-overhead", unaligned=True)
     assert all(cause.startswith("loaded") for cause in second["causes"]), second
@@ -100,7 +100,7 @@ def test_a_second_process_lowers_nothing_and_imports_no_triton(store):
 
 
 def test_another_triton_compiles_again(store):
-    """What another version of Triton made is not loaded."""
+    """Code from another version of Triton is not loaded."""
     second = run(store[0], mode="reduce-overhead", triton="2.0.0")
     assert not any(cause.startswith("loaded") for cause in second["causes"])
     assert second["workers"] > 0
@@ -108,9 +108,9 @@ def test_another_triton_compiles_again(store):
 
 @pytest.mark.fast_path
 def test_an_archive_takes_graphs_of_kernels_to_an_empty_store(store, tmp_path):
-    """Cubins, launch plans, both graphs: another machine launches them without Triton and builds no kernel."""
+    """Another machine loads cubins, launch plans and both graphs from the archive, without Triton."""
     folder, first = store
-    # The stand-in is a library in the store, and part of what is patched: the empty store has the same path.
+    # The stand-in is a library in the store, and is patched: the empty store has the same path.
     aside, archive = folder.with_name(f"{folder.name}-aside"), str(tmp_path / "model.zip")
     where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": None}
     words = [sys.executable, "-m", "nbcompile", "cache"]

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.gpu.machine_code: how many blocks fit on a multiprocessor, and who imports Triton."""
+"""Tests for nbcompile.gpu.machine_code: the number of blocks on a multiprocessor, and the imports of Triton."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CHIP = CHIPS["sm_90"]
     ids=["threads", "blocks", "shared memory", "registers"],
 )
 def test_what_is_used_up_first_limits_the_blocks(threads, shared_bytes, registers, blocks):
-    """Registers are given out in groups of eight; shared memory, threads and blocks have limits of their own."""
+    """The scarcest resource limits the blocks: registers in groups of eight, shared memory, threads, or block count."""
     built = MachineCode("", b"", threads, shared_bytes, registers, 0)
     assert built.resident_blocks(CHIP) == blocks
     assert built.occupancy(CHIP) == blocks * threads / CHIP.threads
 
 
 def test_a_process_that_launches_does_not_import_triton():
-    """The predictions, the candidates of products and the graphs on a GPU are imported without Triton."""
+    """Predictions, product candidates and GPU graphs are imported without Triton."""
     source = "import sys, nbcompile.gpu.predict, nbcompile.gpu.templates, nbcompile.gpu.launched; print('triton' in sys.modules)"
     assert python(source).split() == ["False"]

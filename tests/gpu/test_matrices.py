@@ -1,4 +1,4 @@
-"""Matrix products of Triton on simulated tensor cores: ``mma`` and ``wgmma``, with asynchronous copies before them."""
+"""Triton's matrix products on simulated tensor cores: ``mma`` and ``wgmma``, with asynchronous copies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compiled(capability: int, kind: str, tile: tuple[int, int, int]) -> tuple[st
 
 
 def product(text: str, shared: int, kind: str, tile: tuple[int, int, int], sizes=(96, 80, 112)):
-    """Simulate it: what was computed, and what eager mode computes in float32."""
+    """The simulated product, and eager mode's in float32."""
     m, n, k = sizes
     torch.manual_seed(0)
     a, b = torch.randn(m, k).to(KINDS[kind]), torch.randn(k, n).to(KINDS[kind])
@@ -56,7 +56,7 @@ CASES = [
 
 @pytest.mark.parametrize(("capability", "kind", "tile"), CASES)
 def test_a_product_of_matrices(capability, kind, tile):
-    """Fragments, tiles of shared memory in all their swizzles, copies in flight: the numbers are those of ``a @ b``."""
+    """Fragments, swizzled tiles in shared memory, and copies in flight give ``a @ b``."""
     text, shared = compiled(capability, kind, tile)
     assert "cp.async" in text
     assert ("wgmma" if capability == 90 and tile[0] >= 64 else "mma.sync") in text
@@ -65,7 +65,7 @@ def test_a_product_of_matrices(capability, kind, tile):
 
 
 def test_tensor_memory_is_named():
-    """What the simulator lacks (a B200's matrix instructions) is said before anything runs."""
+    """A B200's matrix instructions, which the simulator lacks, are refused before anything runs."""
     text, _ = compiled(100, "fp16", (64, 64, 32))
     with pytest.raises(ptx.UnsupportedInstruction, match="lacks tcgen05"):
         simulator.expect_supported(ptx.parse(text))
@@ -85,7 +85,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_missing_around_copies_and_products(name):
-    """A wait or a barrier that is taken away is a fault at the first use."""
+    """A removed wait or barrier is a fault at the first use."""
     capability, pattern, said = BROKEN[name]
     tile = (64, 64, 32)
     text, shared = compiled(capability, "fp16", tile)

@@ -1,4 +1,4 @@
-"""Memory of a simulated GPU: addresses, bounds, and accesses in no order."""
+"""Memory of a simulated GPU: addresses, bounds, and races."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ ZERO = np.array([0])
 
 
 def actor(block: int = 0, warp: int = 0, barriers: int = 0) -> Actors:
-    """One thread."""
+    """A single thread."""
     return Actors(np.array([block]), np.array([warp]), np.array([barriers]))
 
 
 def content() -> Bytes:
-    """Sixteen bytes."""
+    """Sixteen bytes of zeros."""
     return Bytes(np.zeros(16, np.uint8))
 
 
 def value(number: int) -> np.ndarray:
-    """One number of a byte."""
+    """A one-byte value."""
     return np.array([[number]], np.uint8)
 
 
 def test_what_is_stored_is_loaded():
-    """Threads of one warp are in order: a later load finds what an earlier store wrote."""
+    """Threads of one warp are ordered: a later load gets the stored value."""
     memory = content()
     memory.store(ZERO, value(7), actor(), "store")
     assert memory.load(ZERO, 1, actor(), "load").tolist() == [[7]]
@@ -40,7 +40,7 @@ def test_what_is_stored_is_loaded():
     ids=["another warp", "behind a barrier", "another block", "the same warp"],
 )
 def test_a_barrier_orders_warps_and_not_blocks(later, is_race):
-    """A store and a load, and a load and a store of another value, race unless a barrier of the block is between."""
+    """A store and a load, or a load and a store of another value, race unless a block barrier is in between."""
     written, read = content(), content()
     written.store(ZERO, value(7), actor(), "store")
     read.load(ZERO, 1, actor(), "load")
@@ -57,7 +57,7 @@ def test_a_barrier_orders_warps_and_not_blocks(later, is_race):
 
 
 def test_several_warps_may_store_one_value():
-    """The same value at one address is no race; another value is one."""
+    """Stores of the same value at one address are no race; a store of another value is."""
     memory = content()
     memory.store(ZERO, value(7), actor(), "store")
     memory.store(ZERO, value(7), actor(warp=1), "store")
@@ -66,7 +66,7 @@ def test_several_warps_may_store_one_value():
 
 
 def test_atomic_updates_race_with_plain_accesses_alone():
-    """Two updates of other blocks are in order; a load of a third block is in none with them."""
+    """Atomic updates of two blocks do not race; a plain load of a third block does."""
     memory = content()
     memory.note_updates(ZERO, 1, actor(), "atom")
     memory.note_updates(ZERO, 1, actor(block=1), "atom")
@@ -77,7 +77,7 @@ def test_atomic_updates_race_with_plain_accesses_alone():
 
 
 def test_tensors_have_aligned_addresses_with_gaps_between():
-    """Views of one storage share its range; another tensor begins behind a gap, at a multiple of the alignment."""
+    """Views of one storage share its range; another tensor is aligned, with a gap in between."""
     memory = GlobalMemory()
     x, y = torch.arange(4.0), torch.ones(4)
     first, view, second = memory.copy_in(x, "x"), memory.copy_in(x[1:], "x[1:]"), memory.copy_in(y, "y")
@@ -94,7 +94,7 @@ def test_tensors_have_aligned_addresses_with_gaps_between():
     [(16, "4 bytes past the end of x"), (-4, "4 bytes before x"), (2, "no multiple of the 4 bytes")],
 )
 def test_an_access_outside_of_a_tensor_is_a_fault(offset, message):
-    """The nearest tensor is named, and how far away the access is; so is a misaligned address."""
+    """The fault names the nearest tensor and the distance, or the misaligned address."""
     memory = GlobalMemory()
     address = memory.copy_in(torch.arange(4.0), "x") + offset
     with pytest.raises(Fault, match=message):
@@ -102,7 +102,7 @@ def test_an_access_outside_of_a_tensor_is_a_fault(offset, message):
 
 
 def test_scratch_memory_is_no_result():
-    """What is written there is not among the bytes that a kernel has to move."""
+    """Scratch memory does not count in the bytes that a kernel has to move."""
     memory = GlobalMemory()
     address = memory.take_scratch(64)
     memory.store(np.array([address], np.uint64), value(1), actor(), "store")

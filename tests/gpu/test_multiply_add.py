@@ -1,4 +1,4 @@
-"""One rounding of ``fma``, against exact fractions."""
+"""``fma`` rounds once, compared with exact fractions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def numbers(kind: str, values: list[float]) -> np.ndarray:
 
 
 def nearest(exact: Fraction, kind: str) -> float:
-    """The number of a type that is nearest; of two the one with an even last bit."""
+    """The nearest number of a dtype; of two equally near ones, the even one."""
     near = torch.tensor(float(exact), dtype=torch.float64).to(DTYPES[kind])
     bits = near.view(torch.int32 if WIDTHS[kind] == 32 else torch.int16)
     candidates = [(bits + step).view(DTYPES[kind]) for step in (-1, 0, 1)]
@@ -39,7 +39,7 @@ def nearest(exact: Fraction, kind: str) -> float:
     ("f16", 1 + 2**-6, 1 + 2**-5, 2**-24),
 ])  # fmt: skip
 def test_a_sum_near_the_middle_of_two_numbers_is_rounded_once(kind, a, b, c):
-    """What is too small for the wider type decides where the product is in the middle."""
+    """If the product is halfway, the addend decides, even if it is too small for the wider dtype."""
     given = [numbers(kind, [value]) for value in (a, b, c)]
     exact = Fraction(float(given[0][0])) * Fraction(float(given[1][0])) + Fraction(float(given[2][0]))
     found = as_type(as_bits(fused(*given, kind), kind), kind)
@@ -48,7 +48,7 @@ def test_a_sum_near_the_middle_of_two_numbers_is_rounded_once(kind, a, b, c):
 
 @pytest.mark.parametrize("kind", WIDTHS)
 def test_random_sums_are_rounded_once(kind):
-    """Numbers of few digits, whose products and sums are often in the middle."""
+    """Random products and sums of few digits, often halfway, are rounded once."""
     generator = np.random.default_rng(0)
     few = generator.integers(1, 2**6, (3, 2000)) * 2.0 ** generator.integers(-12, 3, (3, 2000))
     few *= generator.choice([-1, 1], few.shape)
@@ -60,7 +60,7 @@ def test_random_sums_are_rounded_once(kind):
 
 
 def test_infinities_nan_and_zeros_are_those_of_ieee_754():
-    """No correction applies to them; a zero has the sum's sign."""
+    """Infinities, NaN and zeros need no correction; a zero has the sign of the sum."""
     infinity, nan = float("inf"), float("nan")
     a, b, c = (
         numbers("f32", list(row))

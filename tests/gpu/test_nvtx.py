@@ -1,4 +1,4 @@
-"""Names of kernels for tools that show NVTX ranges, where torch was built with CUDA: no GPU and no such tool is needed."""
+"""NVTX ranges of kernels, where torch was built with CUDA: neither a GPU nor a profiling tool is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="the stand-in device needs a machine without a GPU"),
 ]
 
-# What NVTX loads as a tool: it gets each range that is pushed (table 1: callbacks; module 1, entry 9: nvtxRangePushA).
+# An NVTX tool, which gets each range that is pushed (table 1: callbacks; module 1, entry 9: nvtxRangePushA).
 TOOL = r"""
 #include <stddef.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ with device.standin():
 
 
 def test_each_launch_is_a_range_with_its_operators_and_line(tmp_path):
-    """``emit_nvtx`` makes a range of each that the launcher begins: kernel, operators, the line of the user's."""
+    """``emit_nvtx`` makes each launch a range with the kernel, the operators and the user's line."""
     tool = tmp_path / "tool.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", tool], input=TOOL, text=True, check=True)
     script = tmp_path / "program.py"

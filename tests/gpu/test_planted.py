@@ -1,4 +1,4 @@
-"""Mistakes that are planted in generated code, in its launch, or in the compiled code: the simulator finds each of them.
+"""Mistakes that are planted in generated code, in its launch, or in compiled code: the simulator finds each of them.
 
 The code as it is gives eager's numbers and no fault; with one change to its text it faults, or gives other numbers.
 """
@@ -76,14 +76,14 @@ def bumped(x):
     return x.add_(1)
 
 
-# torch.zeros would write to all of it: 2 GB in every process of a run. Only the pages that are read here are taken.
+# torch.zeros would write 2 GB in every process of a run. Only the pages that are read here are allocated.
 FAR = torch.empty((2 << 30) + 8, dtype=torch.int8)
 FAR[:: 1 << 30] = 0
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A program, and what is changed of its code."""
+    """A program, and the mistake in its code."""
 
     function: Callable[..., Any]
     inputs: tuple[torch.Tensor, ...]
@@ -141,14 +141,14 @@ MISTAKES = {
 
 
 def scheduled(case: Planted) -> Any:
-    """The program's kernels, as for tensors on a GPU; what it is traced with has indices that fit."""
+    """The program's kernels, as for tensors on a GPU; the traced tensors have 32-bit indices."""
     inputs = [torch.zeros_like(each) if each.dtype == torch.int64 else each for each in case.inputs]
     copies = [each if each is FAR else each.clone() for each in inputs]
     return schedule(lower(traced(case.function, *copies), copies, True, False, DEVICE, {}))
 
 
 def outcome(case: Planted, monkeypatch, broken: bool) -> str:
-    """Run it: the text of the fault, "differs", or "" where all is well."""
+    """The text of the fault, "differs" for wrong values, or "" without a difference."""
     planned = scheduled(case)
     emitted = generator.emit(planned)
     if broken and case.triton[0]:
@@ -193,7 +193,7 @@ def outcome(case: Planted, monkeypatch, broken: bool) -> str:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_found(name, monkeypatch):
-    """As a fault that says what is wrong, or as other numbers than eager's."""
+    """The mistake is a fault with the right text, or a difference from eager's values."""
     case = MISTAKES[name]
     found = outcome(case, monkeypatch, broken=True)
     assert re.search(case.said, found) if case.said else found == "differs", found
@@ -204,13 +204,13 @@ def test_a_planted_mistake_is_found(name, monkeypatch):
     "function", {case.function: case for case in MISTAKES.values()}.values(), ids=lambda case: case.function.__name__
 )
 def test_without_it_nothing_is_found(function, monkeypatch):
-    """The same programs as they are generated: no fault, and eager's numbers."""
+    """The same programs without the mistake have no fault, and eager's values."""
     said = "line \\d+: index out of bounds" if function.function is fetched else "^$"
     assert re.search(said, outcome(function, monkeypatch, broken=False))
 
 
 def with_mistake(kernels: tuple[EmittedKernel, ...], pattern: str, text: str) -> tuple[EmittedKernel, ...]:
-    """The kernels with one place changed: in the text of one of them, or in the number of its programs."""
+    """The kernels with one mistake, in the text of a kernel or in its number of programs."""
     changed = list(kernels)
     for at, kernel in enumerate(kernels):
         source = re.sub(pattern, text, kernel.source, count=1)

@@ -28,23 +28,23 @@ def times(blocks: int = 132, waits: int = 0, touched: int = 0, **costs: int) -> 
     ids=lambda found: found if isinstance(found, str) else "",
 )
 def test_the_slowest_part_limits_a_launch(found, limit):
-    """The predicted time is that part's, and the launch itself; it is named."""
+    """The predicted time is that of the slowest part, plus the launch; the part is named."""
     assert found.limit == limit
     assert found.predicted == predict.LAUNCH_SECONDS + getattr(found, limit)
 
 
 def test_sectors_move_at_the_rate_that_memory_reaches():
-    """The bandwidth of the data sheet, times the fraction that was measured."""
+    """The bandwidth is that of the data sheet times the measured fraction."""
     assert times(sectors=1000).memory == pytest.approx(1000 * SECTOR / (predict.REACHED * CHIP.bytes_per_second))
 
 
 def test_a_few_blocks_leave_multiprocessors_idle():
-    """The same instructions in one block take as many times longer as there are multiprocessors."""
+    """One block takes as many times longer as there are multiprocessors."""
     assert times(1, instructions=1000).issue == pytest.approx(
         CHIP.multiprocessors * times(132, instructions=1000).issue
     )
 
 
 def test_the_roofline_moves_each_byte_once():
-    """It depends on the bytes that are touched, and not on how often they are moved."""
+    """The roofline depends on the distinct bytes, and not on how often they are loaded."""
     assert times(touched=10**6, sectors=10**6).roofline == times(touched=10**6).roofline > times().roofline

@@ -1,4 +1,4 @@
-"""Factors of a matrix product as text."""
+"""Text of the factors of a matrix product."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_sizes_and_strides_are_those_of_the_operands():
 
 
 def test_a_factor_that_is_computed_has_no_strides():
-    """It is in no memory: its strides are an empty list, its type that of the computation."""
+    """A computed factor has no strides, and the dtype of the computation."""
     left, right = factors(lambda x, w: x.relu() @ w, torch.randn(33, 40), torch.randn(40, 50))
     assert left == Factor("33x40", "[]", "torch.float32")
     assert right.stride == "[50, 1]"

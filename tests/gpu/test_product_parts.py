@@ -1,4 +1,4 @@
-"""Long sums in parts: eager's numbers in the simulator, always the same bits, chosen by the model."""
+"""Split-K products: eager's values in the simulator, reproducible bits, chosen by the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TILE = ProductTile(64, 64, 64, 4, 4)
 
 
 def test_few_rows_and_columns_of_a_long_sum_are_two_kernels():
-    """The best candidate by the model; what follows is in the second kernel, and the record has all candidates."""
+    """The model's best candidate is two kernels; the epilogue is in the second one; the record has all candidates."""
     torch.manual_seed(0)
     x, w, b = torch.randn(16, 5000).half() / 16, torch.randn(5000, 48).half(), torch.randn(48).half()
 
@@ -37,7 +37,7 @@ def test_few_rows_and_columns_of_a_long_sum_are_two_kernels():
     assert "addmm" in [candidate.name for candidate in product.autotuning.candidates]
     assert "gelu" in rest.name
     number = int(product.autotuning.candidates[0].name.split("sum in ")[1].split()[0])
-    # The partial results are written and read once, in float32; nothing else is added.
+    # The partial results are stored and loaded once, in float32; there is no other traffic.
     partial = number * 16 * 48 * 4
     assert product.gpu.least == 2 * (16 * 5000 + 5000 * 48) + partial
     assert rest.gpu.least == partial + 2 * 48 + 2 * 16 * 48
@@ -46,7 +46,7 @@ def test_few_rows_and_columns_of_a_long_sum_are_two_kernels():
 
 
 def test_a_product_with_enough_tiles_is_whole():
-    """Nor is one whose sum is short."""
+    """A product with enough tiles, or with a short sum, is not split."""
     chip = CHIPS["sm_90"]
     assert not list(product_parts.counts(TILE, Shape(1, 4096, 4096, 4096, 2, "narrow"), chip))
     assert not list(product_parts.counts(TILE, Shape(1, 64, 64, 256, 2, "narrow"), chip))
@@ -54,14 +54,14 @@ def test_a_product_with_enough_tiles_is_whole():
 
 
 def test_partial_results_count_as_traffic():
-    """They are written by one kernel, and read by the other."""
+    """One kernel stores the partial results, and the other loads them: both count as traffic."""
     chip, shape = CHIPS["sm_90"], Shape(1, 2048, 2048, 1 << 15, 2, "narrow")
     times = [product_parts.sum_seconds(shape, chip, 0, number) for number in (2, 4)]
     assert times[1] - times[0] == pytest.approx(2 * 4 * 2048 * 2048 / (0.93 * chip.bytes_per_second), rel=0.1)
 
 
 def test_the_rows_may_be_dynamic():
-    """How many parts there are follows from the rows of the call that the graph is compiled for; others use them, too."""
+    """The sizes of the first call determine the number of parts, which other row counts use, too."""
     torch.manual_seed(0)
     w, recorder = torch.randn(4096, 16).half(), Recorder("f")
     with recorder.listening():

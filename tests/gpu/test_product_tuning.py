@@ -1,4 +1,4 @@
-"""Times of candidates: which are measured, on which tensors, and what is known from an earlier process."""
+"""Times of candidates: which are measured, on which tensors, and which are stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONE, OTHER = candidate(1, 1.0).label, candidate(2, 2.0).label
 
 
 def kernel(number, **other):
-    """An emitted kernel whose text has its own name and a comment."""
+    """An emitted kernel whose text contains its name and a comment."""
     given = {"name": f"k_{number}", "function": f"k_{number}", "arguments": ("a", "b"), "language": "triton"}
     text = f"def k_{number}(p0):  # of graph {number}\n    body"
     return EmittedKernel(**{**given, "source": text, "types": ("*fp32",), "grid": "4", **other})
@@ -44,7 +44,7 @@ def times(monkeypatch):
 
 
 def benchmark(monkeypatch, found):
-    """A benchmark whose measurement is written down, and what it was asked to measure."""
+    """A benchmark with a fake measurement, and the list of what it measured."""
     asked = []
 
     def measured(self, ours, memory, library, call, hints):
@@ -58,7 +58,7 @@ def benchmark(monkeypatch, found):
 
 
 def test_the_best_by_the_model_are_measured():
-    """As many as are allowed, the fastest first; the library is none of ours."""
+    """The candidates with the best predictions are measured, up to the limit; the library's is not among them."""
     candidates = [candidate(number, 1e-6 * ((number * 7) % 20 + 1)) for number in range(1, 20)]
     found = product_tuning.best([LIBRARY, *candidates])
     assert len(found) == product_tuning.MEASURED
@@ -67,7 +67,7 @@ def test_the_best_by_the_model_are_measured():
 
 
 def test_what_was_measured_is_what_the_candidates_say(monkeypatch, times):
-    """Times replace predictions, what cannot be compiled is gone, and what was not measured too."""
+    """Measured times replace predictions; candidates without a measurement are dropped."""
     one, other, third = candidate(1, 1.0), candidate(2, 2.0), candidate(3, 3.0)
     bench, _ = benchmark(monkeypatch, {ONE: 7e-6, OTHER: None, "library": 9e-6})
     found = bench.times([one, other, third, LIBRARY], {one: kernel(1), other: kernel(2)}, dict, dict)
@@ -77,7 +77,7 @@ def test_what_was_measured_is_what_the_candidates_say(monkeypatch, times):
 
 
 def test_the_next_process_measures_nothing(monkeypatch, times):
-    """Unless it has a candidate of which no time is known: then all are measured together."""
+    """The next process measures nothing, unless a candidate has no stored time: then all are measured again."""
     one, other = candidate(1, 1.0), candidate(2, 2.0)
     bench, asked = benchmark(monkeypatch, {ONE: 7e-6, "library": 9e-6})
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_the_next_process_measures_nothing(monkeypatch, times):
 
 
 def test_where_memory_does_not_suffice_predictions_stay(monkeypatch, times):
-    """The candidates are as they were, and nothing is kept."""
+    """If memory does not suffice, the predictions remain, and nothing is stored."""
     one = candidate(1, 1.0)
     bench, _ = benchmark(monkeypatch, torch.OutOfMemoryError("no memory"))
     assert bench.times([one, LIBRARY], {one: kernel(1)}, dict, dict) == [one, LIBRARY]
@@ -96,7 +96,7 @@ def test_where_memory_does_not_suffice_predictions_stay(monkeypatch, times):
 
 
 def test_a_key_has_what_a_time_depends_on():
-    """Not names or comments, by which the same product of another graph differs; the rest makes another key."""
+    """The key ignores names and comments; any other difference gives another key."""
     bench = product_tuning.Benchmark(None, "sm_90")
     key = bench._key([kernel(1)], {"s0": 4})
     assert key == bench._key([kernel(2)], {"s0": 4})
@@ -113,7 +113,7 @@ def test_a_key_has_what_a_time_depends_on():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
 def test_tensors_are_filled_without_the_generator(dtype):
-    """Different numbers in the layout that is asked for; what may be an index is 0, and the user's generator stays."""
+    """The tensors have random values and the given layout, 0 for possible indices, without the user's generator."""
     before = torch.get_rng_state()
     found = product_tuning.filled((3, 4), (1, 5), dtype, CPU)
     assert torch.equal(torch.get_rng_state(), before)
@@ -126,7 +126,7 @@ def test_tensors_are_filled_without_the_generator(dtype):
 
 
 def test_a_stand_in_runs_a_call_once():
-    """Its launches return when they have run."""
+    """On the stand-in device a call is measured once, because its launches are synchronous."""
     calls = []
     assert product_tuning.seconds(lambda: calls.append(None), 1e-6) >= 0
     assert len(calls) == 1
@@ -134,7 +134,7 @@ def test_a_stand_in_runs_a_call_once():
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"a": "b"}', '{"a": [1]}'])
 def test_an_entry_that_holds_something_else_is_none(tmp_path, monkeypatch, text):
-    """It is measured again; what was written is read."""
+    """An invalid stored entry counts as absent, and is measured again."""
     path = tmp_path / "times.json"
     monkeypatch.setattr(store, "fetch", lambda key, suffix: path)
     path.write_text(text)
@@ -146,6 +146,6 @@ def test_an_entry_that_holds_something_else_is_none(tmp_path, monkeypatch, text)
 
 
 def test_a_pointer_that_is_no_multiple_of_16_is_refused():
-    """The tensors of a measurement are aligned: another text would be measured."""
+    """Unaligned pointers are not measured: the tensors of a measurement are aligned, and would use other code."""
     with pytest.raises(RuntimeError, match="tile 3"):
         product_tuning._refuse("tile 3")

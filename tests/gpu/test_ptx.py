@@ -1,4 +1,4 @@
-"""PTX text as instructions."""
+"""The parser of PTX text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ $L__again:
 
 
 def test_a_kernel_is_read():
-    """Name, parameters, threads, registers, labels, constants; and each instruction with the line of its call."""
+    """The parser finds name, parameters, threads, registers, labels, constants, and the line of each instruction."""
     found = parse(TEXT)
     assert (found.name, found.parameters, found.threads) == ("add", ("add_param_0", "add_param_1"), 64)
     assert found.registers == {"%p": 1, "%r": 32} and found.labels == {"$L__again": 1}
@@ -41,7 +41,7 @@ def test_a_kernel_is_read():
 
 
 def test_operands_and_predicates_are_told_apart():
-    """The predicate is read, the result of an addition is not; a store reads all of its operands."""
+    """A predicate is read, the result of an addition is written; a store reads all of its operands."""
     _, add, store, _ = parse(TEXT).instructions
     assert (add.predicate, add.negated, add.reads) == ("%p1", True, {"%r1", "1", "%p1"})
     assert store.operands == ("[%r2]", "{%r1, %r3}") and {"%r1", "%r2", "%r3"} <= store.reads
@@ -49,12 +49,12 @@ def test_operands_and_predicates_are_told_apart():
 
 
 def test_each_line_of_the_text_has_its_line_of_the_module():
-    """What stands before the first directive has none."""
+    """Lines before the first directive have no line of the module."""
     found = dict(zip(TEXT.split("\n"), lines(TEXT), strict=True))
     assert found["\tbra \t$L__again;"] == 4 and found[".reqntid 64"] == 0
 
 
 def test_what_cannot_be_read_is_refused():
-    """An instruction that was passed over would be a wrong result."""
+    """An unknown instruction is refused, because skipping it would give a wrong result."""
     with pytest.raises(UnsupportedInstruction, match="cannot be read"):
         parse(TEXT.replace("bra \t$L__again;", "?;"))

@@ -1,4 +1,4 @@
-"""Functions of a PTX module in place of the calls of them."""
+"""Inlining of functions of a PTX module."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kernel(name: str, count: int = 1) -> str:
 
 
 def test_a_function_is_in_place_of_its_call():
-    """Its argument and its result are moves, its registers and labels have names of their own, all at the call's line."""
+    """Argument and result are moves, registers and labels are renamed, and all have the line of the call."""
     found = parse(kernel("twice"))
     assert [(row.name, row.operands) for row in found.instructions] == [
         ("mov.b64", ("%call0_rd1", "%rd1")), ("bra", ("$L__BB1_1_call0",)),
@@ -75,21 +75,21 @@ def test_a_function_is_in_place_of_its_call():
 
 
 def test_each_call_has_registers_and_labels_of_its_own():
-    """Threads that are in different calls of one function do not share what it computes."""
+    """Each call has separate registers and labels: threads in different calls do not share values."""
     found = parse(kernel("twice", 2))
     assert {"%call0_rd", "%call1_rd"} <= found.registers.keys()
     assert {"$L__BB1_1_call0", "$L__BB1_1_call1"} <= found.labels.keys()
 
 
 def test_a_function_that_calls_another():
-    """Both are in place of the call."""
+    """A function that calls another one is inlined with it."""
     found = parse(kernel("four_times"))
     assert not [row for row in found.instructions if row.opcode == "call" or "param" in row.modifiers]
     assert sum(row.opcode == "add" for row in found.instructions) == 2
 
 
 def test_what_the_module_does_not_define_stays_a_call():
-    """The report of a failed check is the driver's function."""
+    """The driver's function for a failed check is not in the module, and is not inlined."""
     text = kernel("__assertfail")
     body = text[text.index("{") + 1 :].partition("// -- End function")[0]
     assert without_calls(body, text) == body
@@ -97,7 +97,7 @@ def test_what_the_module_does_not_define_stays_a_call():
 
 @pytest.mark.parametrize("name", ["lgamma", "power"])
 def test_functions_of_float64_that_libdevice_keeps_apart(name):
-    """A kernel whose machine code calls a function is simulated: eager mode's numbers, and no failed check."""
+    """A kernel with calls of libdevice's float64 functions is simulated with eager mode's values."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     function = {"lgamma": torch.lgamma, "power": lambda x: x**2.7}[name]
     x = torch.rand(70, dtype=torch.float64) * 20 - 4

@@ -33,7 +33,7 @@ def plan_of(call, *results) -> LaunchPlan:
 
 
 def test_a_factory_is_an_argument_after_the_others():
-    """Slots of arguments come first, then the constants'; the tensor is not freed by the graph."""
+    """The drawn tensor comes after the arguments, and before the constants; the graph does not free it."""
     call = Call("extern0", ([4, 8],), (), (ExternResult((), 2, SHAPE),))
     found = random_draws.without_draws(plan_of(call, 2), {"extern0": aten.rand.default})
     assert found.plan.inputs == (SHAPE, SHAPE)
@@ -44,14 +44,14 @@ def test_a_factory_is_an_argument_after_the_others():
 
 
 def test_a_tensor_of_which_only_the_layout_matters_is_made_up():
-    """``bernoulli.p`` reads no element."""
+    """``bernoulli.p`` reads no element, so an empty tensor with the layout is its argument."""
     call = Call("extern0", (AtSlot(0), 0.25), (), (ExternResult((), 2, SHAPE),))
     found = random_draws.without_draws(plan_of(call, 2), {"extern0": aten.bernoulli.p})
     assert found.draws[0].arguments[0].size == (4, 8)
 
 
 def test_dropout_is_a_mask_and_a_product():
-    """The mask is drawn, and the scaled mask, with which the graph multiplies."""
+    """The mask and the scaled mask are drawn, and the graph multiplies with the latter."""
     call = Call("extern0", (AtSlot(0), 0.5, True), (), (ExternResult((0,), 2, SHAPE), ExternResult((1,), 3, MASK)))
     found = random_draws.without_draws(plan_of(call, 3), {"extern0": aten.native_dropout.default})
     assert found.plan.inputs == (SHAPE, SHAPE, MASK)
@@ -63,7 +63,7 @@ def test_dropout_is_a_mask_and_a_product():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("probability", [0.0, 0.1, 0.3, 1.0])
 def test_the_product_with_a_scaled_mask_is_dropout_to_the_bit(dtype, probability):
-    """Also for zeros of both signs, infinities and numbers that overflow."""
+    """The product is bitwise equal for zeros of both signs, infinities and numbers that overflow, too."""
     x = torch.cat(
         [torch.randn(500, dtype=dtype), torch.tensor([0.0, -0.0, float("inf"), -float("inf"), 3e38], dtype=dtype)]
     )
@@ -88,7 +88,7 @@ def test_the_product_with_a_scaled_mask_is_dropout_to_the_bit(dtype, probability
     ],
 )
 def test_what_depends_on_the_graph_is_refused(target, arguments, dtype):
-    """Elements of a tensor, a size that a call decides, a product that would be rounded twice."""
+    """A draw that reads a tensor's elements, has symbolic sizes, or would be rounded twice, is refused."""
     shape = TensorShape(dtype, (4, 8), (8, 1), 0)
     path = (0,) if target is aten.native_dropout.default else ()
     call = Call("extern0", arguments, (), (ExternResult(path, 2, shape),))
@@ -97,7 +97,7 @@ def test_what_depends_on_the_graph_is_refused(target, arguments, dtype):
 
 
 def test_attention_of_which_nothing_is_dropped_draws_nothing():
-    """It is called where it stands; with dropout it cannot be drawn before."""
+    """Attention without dropout is called in the graph; with dropout it is refused."""
     target = aten._scaled_dot_product_flash_attention.default
     call = Call("extern0", (AtSlot(0), AtSlot(0), AtSlot(0)), (), (ExternResult((0,), 2, SHAPE),))
     assert random_draws.without_draws(plan_of(call, 2), {"extern0": target}).draws == ()

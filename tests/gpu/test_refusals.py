@@ -1,4 +1,4 @@
-"""Operators that are called through ATen because a kernel cannot have them."""
+"""Refused kernels, whose operators run through ATen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lowering.test_products import lowered
 
 
 def graph() -> tuple[fx.GraphModule, fx.Node, fx.Node]:
-    """A product and what follows it."""
+    """A product and its epilogue."""
     made = fx.Graph()
     x = made.placeholder("x")
     product = made.call_function(torch.ops.aten.mm.default, (x, x))
@@ -24,7 +24,7 @@ def graph() -> tuple[fx.GraphModule, fx.Node, fx.Node]:
 
 
 def test_a_refused_launch_has_its_reason_in_place_of_the_launch():
-    """The marked node is given the reason; a node of another name, or without a mark, is left."""
+    """The mark of a refused node becomes the reason; nodes with another name, or without a mark, are unchanged."""
     module, product, last = graph()
     product.meta[KERNEL] = object()
     assert list(refusals.unmarked(module, [last.name], "too large")) == []
@@ -34,7 +34,7 @@ def test_a_refused_launch_has_its_reason_in_place_of_the_launch():
 
 
 def test_a_refused_grouped_product_is_called_and_what_follows_is_generated():
-    """The reason moves from the last node to the product, and no node is inside of a kernel any more."""
+    """The reason moves from the last node to the product, and no node is in a kernel any more."""
     module, product, last = graph()
     product.meta[INSIDE] = True
     last.meta[KERNEL] = GroupedLaunch(object.__new__(WrittenKernel), "", product)
@@ -44,7 +44,7 @@ def test_a_refused_grouped_product_is_called_and_what_follows_is_generated():
 
 
 def test_a_kernel_is_refused_by_its_name():
-    """Nothing is called apart for a kernel that nobody refuses."""
+    """A refusal of another kernel's name has no effect."""
     module, _, _ = graph()
     planned = schedule(lowered(torch.mm, torch.randn(33, 40), torch.randn(40, 50)))
     assert list(refusals.apart(module, planned, {})) == []

@@ -1,4 +1,4 @@
-"""The machine's instructions by line: loads and stores stand at the lines that ask for them."""
+"""SASS instructions by source line: loads and stores are at the lines of their Triton calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def softmax(x):
 
 @pytest.fixture(scope="module")
 def record():
-    """Compiled for a GPU, and simulated."""
+    """The record of a program that is compiled for a GPU and simulated."""
     nbcompile.reset()
     return nbcompile.explain(softmax, options={"target": "sm_90"})(torch.randn(6, 1000)).record
 
@@ -33,7 +33,7 @@ def kernels(record):
 
 
 def test_loads_and_stores_stand_at_their_lines(record):
-    """``STG`` where Triton says ``tl.store``; instructions of shared memory at the reductions."""
+    """``STG`` is at the line of ``tl.store``; instructions of shared memory are at the reductions."""
     (kernel,) = kernels(record)
     text = kernel.source.split("\n")
     of = {text[each.line - 1].strip(): " ".join(each.sass) for each in kernel.gpu.lines}
@@ -45,7 +45,7 @@ def test_loads_and_stores_stand_at_their_lines(record):
 
 
 def test_seven_layers(record):
-    """Every operator is found in the source, the bytecode, the graph, loop IR, Triton, PTX and SASS."""
+    """Each operator is found in the source, the bytecode, the graph, loop IR, Triton, PTX and SASS."""
     (frame,) = record.frames
     found = links.frame_links(frame)
     names = {node.id: node.name for node in links.operators(frame.graph)}
@@ -63,7 +63,7 @@ def test_seven_layers(record):
 
 
 def test_without_a_disassembler_there_is_none(monkeypatch, tmp_path):
-    """The other figures do not need it."""
+    """Without a disassembler there is no SASS, but all other figures."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(sass, "disassembler", lambda: "/nowhere/nvdisasm")
     nbcompile.reset()

@@ -1,4 +1,4 @@
-"""A launch whose simulation would take too long: programs of it are a sample."""
+"""Launches whose simulation would take too long: only a sample of the programs is simulated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ON_SM_90 = {"target": "sm_90"}
 
 
 def test_programs_of_a_launch_that_takes_too_long_are_a_sample():
-    """The result is eager's, and the kernel has the figures that all programs would have."""
+    """The result is eager's, and the kernel has the figures of all programs."""
 
     def function(x):
         return (x * 2).sin()
@@ -37,7 +37,7 @@ def test_programs_of_a_launch_that_takes_too_long_are_a_sample():
     "x", [torch.randn(64, 1).expand(64, 2048), torch.randn(64, 4096)[:, 1::2]], ids=["expanded", "gaps"]
 )
 def test_a_sample_reads_and_writes_copies_of_any_layout(x):
-    """Elements that are one in memory, and gaps; the figures of memory are those of all programs."""
+    """Expanded and strided tensors are copied for a sample; the memory figures are those of all programs."""
 
     def function(x):
         return (x * 2).sin()
@@ -51,7 +51,7 @@ def test_a_sample_reads_and_writes_copies_of_any_layout(x):
 
 
 def test_a_sample_is_simulated_in_the_first_call_alone(monkeypatch):
-    """Later calls need no figures."""
+    """Later calls are not simulated."""
     runs = []
     simulate = simulated._simulated
     monkeypatch.setattr(simulated, "_simulated", lambda *given: runs.append(given) or simulate(*given))
@@ -65,7 +65,7 @@ def test_a_sample_is_simulated_in_the_first_call_alone(monkeypatch):
 
 
 def test_a_sample_that_would_take_too_long_is_not_simulated(monkeypatch):
-    """A loop in one program can be as long as all of the launch: the limit holds for the sample, too."""
+    """The limit holds for the sample, too: one program's loop may be as long as the launch."""
     monkeypatch.setattr(simulated, "SAMPLE_SECONDS", 1e-9)
     options = {**ON_SM_90, "simulation_seconds": 1e-9, "simulated_programs": 1}
     compiled = nbcompile.compile(lambda x: x.sin() + 4, options=options)

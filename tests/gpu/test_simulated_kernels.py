@@ -1,4 +1,4 @@
-"""Launches of the user's Triton kernels in the simulator: grids, tuning, faults."""
+"""Launches of the user's Triton kernels in the simulator: grids, autotuning, faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.gpu.kernels import ON_A_GPU, X, add_first, explained, numbered, scale
 
 
 def test_a_grid_has_up_to_three_dimensions():
-    """Each program knows its place."""
+    """Each program has its index in each dimension."""
 
     def fill():
         out = torch.empty(24, dtype=torch.int32)
@@ -27,7 +27,7 @@ def test_a_grid_has_up_to_three_dimensions():
 
 
 def test_an_access_outside_of_a_tensor_is_an_error():
-    """Nothing else can run the user's kernel: the fault names the line, and inputs are as before."""
+    """A fault in the user's kernel is an error with the line, and inputs are unchanged."""
 
     def outside(x):
         x.add_(1)
@@ -43,7 +43,7 @@ def test_an_access_outside_of_a_tensor_is_an_error():
 
 @pytest.mark.parametrize("block", [8, 32, 64])
 def test_a_small_block_may_be_written_in_place(block):
-    """Warps that have none of its elements load all of them, and store nothing: that is no race."""
+    """Warps that own no element load all of them and store nothing, which is no race."""
 
     def scaled(x):
         y = x + 0
@@ -54,7 +54,7 @@ def test_a_small_block_may_be_written_in_place(block):
 
 
 def test_a_race_is_an_error():
-    """Each warp adds an element that the first one writes; but for one warp it is none."""
+    """It is an error if each warp updates an element that the first warp writes, except with one warp."""
 
     def added(x, block):
         y = x + 1

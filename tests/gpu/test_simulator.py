@@ -1,4 +1,4 @@
-"""The simulator of GPU code finds what a GPU would stop for, and counts what it would move."""
+"""The simulator of GPU code finds each fault, and counts the memory traffic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS, COLUMNS = 6, 1000
 
 
 def built(function, *inputs) -> MachineCode:
-    """The one kernel of a function."""
+    """The only kernel of a function."""
     _, planned = programs(function, *inputs)
     (kernel,) = generator.emit(planned).kernels
     (cubin,) = cubins.obtain([cubins.Request(kernel, "sm_90")])
@@ -46,7 +46,7 @@ def run(
 
 
 def test_rows_are_read_and_written_once(softmax):
-    """The compiled softmax gives eager's numbers; what it moves is what its tensors hold."""
+    """The compiled softmax gives eager's values, and moves as many bytes as its tensors have."""
     found = run(softmax)
     assert found.least_sectors == 2 * ROWS * COLUMNS * 4 // costs.SECTOR
     assert found.coalescing > 0.95
@@ -54,13 +54,13 @@ def test_rows_are_read_and_written_once(softmax):
 
 
 def test_a_block_too_many(softmax):
-    """It reads the row behind the last one."""
+    """An additional block reads the row after the last one, which is a fault."""
     with pytest.raises(Fault, match=r"outside of every tensor; the first \d+ bytes past the end of x"):
         run(softmax, grid=ROWS + 1)
 
 
 def test_a_pointer_that_is_shifted(softmax):
-    """By less than a number it is misaligned; by a number the last access leaves the tensor."""
+    """A pointer that is shifted by a byte is misaligned; shifted by a number, its last access leaves the tensor."""
     with pytest.raises(Fault, match="no multiple of"):
         run(softmax, shift=2)
     with pytest.raises(Fault, match="no multiple of|past the end"):
@@ -68,7 +68,7 @@ def test_a_pointer_that_is_shifted(softmax):
 
 
 def test_every_barrier_is_needed(softmax):
-    """Without any one of them a warp reads or overwrites what another one has, and the simulator names the line."""
+    """Without any one of its barriers the kernel has a race, and the simulator names the line."""
     count = len(re.findall(r"bar\.sync", softmax.ptx))
     assert count > 2
     for at in range(count):
@@ -79,7 +79,7 @@ def test_every_barrier_is_needed(softmax):
 
 
 def test_shared_memory_has_an_end(softmax):
-    """An access past the bytes of the launch is a fault."""
+    """An access beyond the shared memory of the launch is a fault."""
     with pytest.raises(Fault, match="past the end of the 16 bytes of shared memory"):
         run(built_wide(), shared_bytes=0)
 
@@ -90,7 +90,7 @@ def built_wide() -> MachineCode:
 
 
 def test_threads_that_store_to_one_address(softmax):
-    """All of them store to the first element: other numbers, and no order between them."""
+    """If all threads store to the first element, values differ, and the stores race."""
     address = re.findall(r"st\.global\S* \[ (%rd\d+)", softmax.ptx)
     text = re.sub(rf"add\.s64 \t({'|'.join(address)}), (%rd\d+), %rd\d+;", r"mov.b64 \1, \2;", softmax.ptx)
     assert text != softmax.ptx
@@ -99,7 +99,7 @@ def test_threads_that_store_to_one_address(softmax):
 
 
 def test_the_second_operand_of_cat_is_loaded_where_it_is_used():
-    """Each operand's addresses lie outside of it at the other's positions: both loads have a mask."""
+    """Each load is masked, because its address is outside of the operand for the other operand's elements."""
     kernel = built(lambda a, b: torch.cat([a, b, a]), torch.randn(8), torch.randn(8))
     a, b, out = torch.randn(8), torch.randn(8), torch.empty(24)
     memory = GlobalMemory()

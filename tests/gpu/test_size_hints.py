@@ -1,4 +1,4 @@
-"""Symbolic sizes as numbers, and what is chosen by them: the kernel that the same sizes have where they are constants."""
+"""Hints of symbolic sizes: the choice with symbolic sizes is that for constants of the same values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ GPU = torch.device("cuda", 0)
 
 
 def choice(function, *inputs: torch.Tensor, dynamic: bool, chip: str = "sm_90") -> Choice:
-    """The choice of the only product of a function."""
+    """The choice for the only product of a function."""
     return of_graph(traced(function, *inputs, dynamic=dynamic), inputs, dynamic=dynamic, chip=chip)
 
 
 def of_graph(graph, inputs, *, dynamic: bool, chip: str = "sm_90") -> Choice:
-    """The choice of the only product of a graph."""
+    """The choice for the only product of a graph."""
     tuner, refused = Autotuner(CHIPS[chip], ("ATEN", "TRITON"), hints=size_hints(graph)), {}
     while True:
         program = lower(graph, inputs, True, False, GPU, refused, tuner.parts)
@@ -58,10 +58,10 @@ SIZES = {"small": (34, 50, 72), "wide": (18, 4104, 136), "large": (4104, 2056, 5
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize(("function", "make"), PRODUCTS.values(), ids=PRODUCTS)
 def test_dynamic_sizes_choose_as_the_sizes_of_the_call_do(function, make, sizes):
-    """Library or kernel, and the order of the tiles, persistent ones among them; predicted times are the same."""
+    """The choice between ATen and a kernel, the order of tiles, and predicted times do not depend on dynamism."""
     inputs = make(*sizes)
     dynamic, static = (choice(function, *inputs, dynamic=how) for how in (True, False))
-    # Where strides are arguments, the copy engine loads no factor, and a sum has no parts: such candidates are fewer.
+    # With strides as arguments, descriptors and split sums are no candidates.
     names = [each.label for each in dynamic.candidates]
     common = {each.label: each.seconds for each in static.candidates if each.label in names}
     assert {each.label: each.seconds for each in dynamic.candidates} == pytest.approx(common)
@@ -74,7 +74,7 @@ def test_dynamic_sizes_choose_as_the_sizes_of_the_call_do(function, make, sizes)
     ("sizes", "kind"), [((4104, 2048, 512), "programs"), ((4104, 2048, 512), "TMA"), ((34, 32, 8192), "sum in")]
 )
 def test_dynamic_rows_have_all_candidates(chip, sizes, kind):
-    """Persistent kernels, factors by the copy engine, sums in parts: as for static rows, in the same order."""
+    """With symbolic rows, persistent kernels, descriptors and split sums are candidates in the same order."""
     rows, columns, depth = sizes
     inputs = half(rows, depth), half(depth, columns)
     with FakeTensorMode(shape_env=ShapeEnv()) as mode:
@@ -89,7 +89,7 @@ def test_dynamic_rows_have_all_candidates(chip, sizes, kind):
 
 
 def test_each_symbol_of_a_size_has_its_number():
-    """Of ``s0 // 2`` the kernel's argument is ``s0``, which is no size of its own: memory of the graph's call fits it."""
+    """The kernel for ``s0 // 2`` has the argument ``s0``, whose hint is known, although it is no size itself."""
     shape_env = ShapeEnv()
     rows = torch_internals.symbolic_int(shape_env, 100, "rows")
     with FakeTensorMode(shape_env=shape_env):
@@ -102,7 +102,7 @@ def test_each_symbol_of_a_size_has_its_number():
 
 
 def test_a_size_that_no_call_has_is_the_default():
-    """The size of a tensor that only numbers of a tensor decide."""
+    """An unbacked symbolic size has the default hint."""
     size = ShapeEnv().create_unbacked_symint()
     assert symbol_hints([size]) == {}
     assert SizeHints(symbol_hints([size])).number(index(2 * size)) == 2 * SIZE_HINT

@@ -33,7 +33,7 @@ n = torch.tensor(WHOLE, dtype=torch.int32).repeat(len(WHOLE))
 
 
 def require_alike(mine: Any, theirs: Any, name: str) -> None:
-    """Equal in all that does not depend on rounding.
+    """Assert that two results are equal up to rounding.
 
     The largest of 0.0 and -0.0 is either, by the order in which eager mode happens to compare a row.
     """
@@ -54,7 +54,7 @@ def require_alike(mine: Any, theirs: Any, name: str) -> None:
 
 
 def require_eager(function: Any, *inputs: Any, **how: Any) -> None:
-    """Each result of a function that gives pairs of a name and results, as eager's."""
+    """Assert that each named result of a function is eager's."""
     found = nbcompile.compile(function, options={"target": "sm_90"}, **how)(*inputs)
     for (name, mine), (_, theirs) in zip(found, function(*inputs), strict=True):
         for each, other in zip(flat(mine), flat(theirs), strict=True):
@@ -106,13 +106,13 @@ GROUP = 16
 
 @pytest.mark.parametrize("begin", range(0, len(PROGRAMS), GROUP))
 def test_operators(begin):
-    """Of one and two tensors, with all pairs of special values; sixteen operators are one function."""
+    """Sixteen unary and binary operators in one function, with all pairs of special values, equal eager mode."""
     part = list(PROGRAMS.items())[begin : begin + GROUP]
     require_eager(lambda x, y: [(name, program(x, y)) for name, program in part], x, y)
 
 
 def test_whole_numbers():
-    """With the limits of their type: sums and products wrap, quotients are rounded down."""
+    """At the limits of an integer type, sums and products wrap, and quotients are rounded down."""
     require_eager(lambda m, n: [(name, program(m, n)) for name, program in WHOLE_NUMBERS.items()], m, n)
 
 
@@ -132,7 +132,7 @@ SCANS = {
 
 
 def rows(length: int, filled: float) -> torch.Tensor:
-    """Rows of one number with a special value in the first place, the last, the one before it, and in the middle."""
+    """Rows with a special value in the first, the last, the next to last, or a middle element."""
     places = sorted({0, length - 1, max(length - 2, 0), length // 2})
     found = torch.full((len(places) * NUMBER, length), filled)
     for at in range(len(found)):
@@ -150,10 +150,10 @@ LAYOUTS = {
 @pytest.mark.parametrize("operators", [REDUCTIONS, SCANS], ids=["reductions", "scans"])
 @pytest.mark.parametrize("layout", [*list(LAYOUTS)[:-1], pytest.param("a row in blocks", marks=pytest.mark.slow)])
 def test_reductions_and_scans(layout, operators):
-    """Of a special value in each class of places: first, last, within, beyond the first block."""
+    """Reductions and scans equal eager's for a special value in the first, the last, and other blocks."""
     dim, length, dynamic = LAYOUTS[layout]
     given = [rows(length, filled) for filled in (1.0, -0.0)]
-    given = [tensor[3::5] if dynamic else tensor for tensor in given]  # a block of a thousand takes its time
+    given = [tensor[3::5] if dynamic else tensor for tensor in given]  # a block of a thousand takes long
     given = [tensor.t().contiguous() if dim == 0 else tensor for tensor in given]
     require_eager(
         lambda a, b: [
@@ -167,7 +167,7 @@ def test_reductions_and_scans(layout, operators):
 
 
 def test_rows_of_zeros():
-    """Eager's sums begin with 0.0, its scans, too; a product keeps the sign of -0.0 from one block to the next."""
+    """Eager's sums and scans begin with 0.0; a product keeps the sign of -0.0 across blocks."""
     zeros = [torch.full(shape, -0.0) for shape in ((5, 1), (5, 70))]
     zeros[1][1, 5:] = 0.0
     require_eager(
@@ -187,7 +187,7 @@ def test_rows_of_zeros():
 
 
 def test_of_two_zeros():
-    """The second is the largest and the smallest, as by the CPU's vectors; fmax and fmin give the first."""
+    """max and min return the second of two zeros, as in the CPU's vectors; fmax and fmin return the first."""
     first, second = torch.tensor([0.0, -0.0, 0.0, -0.0]), torch.tensor([-0.0, 0.0, 0.0, -0.0])
     functions = {torch.maximum: second, torch.minimum: second, torch.fmax: first, torch.fmin: first}
     compiled = nbcompile.compile(lambda a, b: [f(a, b) for f in functions], options={"target": "sm_90"})
@@ -197,7 +197,7 @@ def test_of_two_zeros():
 
 
 def test_gelu_of_infinities():
-    """By the formula of torch's CUDA kernel, x * 0.5 * (1 + erf(x / sqrt 2)): NaN of minus infinity, as 0 * inf is."""
+    """x * 0.5 * (1 + erf(x / sqrt 2)), torch's CUDA formula, is NaN for minus infinity, because 0 * inf is."""
     (found,) = nbcompile.compile(lambda x: [F.gelu(x)], options={"target": "sm_90"})(torch.tensor(SPECIAL))
     given = torch.tensor(SPECIAL)
     formula = given * 0.5 * (1 + torch.erf(given * math.sqrt(0.5)))
@@ -207,7 +207,7 @@ def test_gelu_of_infinities():
 
 
 def test_zeros_of_softshrink():
-    """Between the limits it is the number times 0, with its sign; at a limit, too."""
+    """Up to the limits, softshrink is the number times 0, with its sign."""
     given = torch.tensor([*SPECIAL, 0.3, -0.3, 0.5, -0.5, 0.6, -0.6])
     (found,) = nbcompile.compile(lambda x: [F.softshrink(x)], options={"target": "sm_90"})(given)
     formula = torch.where(given > 0.5, given - 0.5, torch.where(given < -0.5, given + 0.5, given * 0.0))
@@ -215,7 +215,7 @@ def test_zeros_of_softshrink():
 
 
 def test_orders_of_zeros():
-    """A stable order keeps 0.0 and -0.0 as they come, and a running extremum is the latest of equals."""
+    """A stable sort does not reorder 0.0 and -0.0, and a running extremum is the last of equal values."""
     given = torch.tensor([[0.0, -0.0, 1.0, -0.0, 0.0], [-0.0, 0.0, -1.0, 0.0, -0.0]])
     require_eager(
         lambda t: [

@@ -1,4 +1,4 @@
-"""Graphs on ``cuda:0``, launched through the stand-in driver: the tests of tests/gpu/standin, in a process of their own."""
+"""The tests of tests/gpu/standin, graphs on ``cuda:0`` through the stand-in driver, in separate processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests/gpu/standin"
-# Each process imports everything anew and compiles the same first kernels: a few seconds that files can share.
+# Each process imports all modules and compiles the first kernels: files can share these seconds.
 PROCESSES = {
     "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors", "device", "execution"),
     "recordings": ("recording", "graph_memory", "faults", "user_kernels"),
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="the stand-in 
 
 
 def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """The tests of some files, in a process that has the stand-in device."""
+    """The tests of some files, in a process with the stand-in device."""
     files = [str(FOLDER / f"test_{file}.py") for file in PROCESSES[name]]
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *files]
     variables = {"NBCOMPILE_STANDIN": "1", "PYTEST_XDIST_WORKER": None}
@@ -35,7 +35,7 @@ def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_file_is_in_a_process():
-    """A new file is not forgotten."""
+    """Each test file runs in one of the processes."""
     assert sorted(f"test_{file}.py" for files in PROCESSES.values() for file in files) == sorted(
         path.name for path in FOLDER.glob("test_*.py")
     )
@@ -44,7 +44,7 @@ def test_every_file_is_in_a_process():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PROCESSES)
 def test_all_of_its_files_hold_on_the_stand_in_device(name):
-    """Each test passes."""
+    """Each test passes in its process."""
     ran = run(name)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout
@@ -54,7 +54,7 @@ def test_all_of_its_files_hold_on_the_stand_in_device(name):
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PROCESSES)
 def test_the_cases_that_rotate_hold_on_the_stand_in_device(name):
-    """Those that this source of the package leaves out above."""
+    """The rotated cases that the quick run leaves out pass, too."""
     ran = run(name, "-m", "slow")
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout

@@ -8,5 +8,5 @@ from tests.support.protocols import missing_members
 
 
 def test_blocks_have_all_of_the_state():
-    """Each attribute and method that copies and matrix products use is one of the simulator's blocks."""
+    """The simulator's blocks have each attribute and method that copies and matrix products use."""
     assert missing_members(State, Blocks) == []

@@ -1,4 +1,4 @@
-"""Instructions that are more than arithmetic: branches, barriers, exchanges within a warp, whole matrices."""
+"""Instructions beyond arithmetic: branches, barriers, warp shuffles, matrix moves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_lanes_exchange_values():
 
 
 def test_matrices_are_moved_by_a_whole_warp():
-    """``stmatrix`` leaves each lane's pair in its row, ``ldmatrix`` fetches it; transposed, a lane has a column's."""
+    """``stmatrix`` stores each lane's pair in its row, ``ldmatrix`` loads it; transposed, a lane has a column's."""
     body = """
     mov.u32 %r5, %laneid;
     and.b32 %r5, %r5, 7;
@@ -42,7 +42,7 @@ def test_matrices_are_moved_by_a_whole_warp():
 
 
 def test_threads_that_take_different_ways_meet_again():
-    """A loop of as many rounds as the thread says; then all of them are at one barrier."""
+    """Threads leave a loop after different numbers of iterations, and then reach one barrier together."""
     body = """
     mov.b64 %rd6, 0;
     mov.u32 %r5, 0;
@@ -59,7 +59,7 @@ def test_threads_that_take_different_ways_meet_again():
 
 
 def test_a_barrier_waits_for_the_threads_that_have_not_returned():
-    """Half of a block jumps over it: if they return, the others go on; if they wait at another one, that is a fault."""
+    """Threads that have returned do not count at a barrier; a wait at another barrier is a fault."""
     body = """
     mov.b64 %rd6, 1;
     setp.lt.u32 %p1, %r1, 32;
@@ -78,7 +78,7 @@ def test_a_barrier_waits_for_the_threads_that_have_not_returned():
 
 
 def test_what_is_moved_is_on_its_way_until_it_is_used():
-    """Unpacking a pair is no use of its load: two loads are waited for together, unless the first is used before."""
+    """Unpacking a pair does not use its load: two loads are waited for together, unless one is used before."""
     loads = """
     ld.global.b32 %r4, [%rd3];
     mov.b32 {{%rs3, %rs4}}, %r4;
@@ -90,19 +90,19 @@ def test_what_is_moved_is_on_its_way_until_it_is_used():
     """
     words = [5, 70000]
     expected = [10, 70000 + 70000 % 2**16]
-    for between, waits in (("", 2), ("cvt.u32.u16 %r7, %rs4;", 3)):  # the word itself is waited for before
+    for between, waits in (("", 2), ("cvt.u32.u16 %r7, %rs4;", 3)):  # a use of the word itself waits before
         found, ran = simulate(loads.format(between=between), words)
         assert (found, ran.waits) == (expected, waits)
 
 
 def test_an_unknown_instruction_is_named():
-    """What the simulator lacks is said by its name and line."""
+    """The error for an unsupported instruction has its name and line."""
     with pytest.raises(ptx.UnsupportedInstruction, match=r"sad\.u32 in line 0"):
         execute("sad.u32 %r4, %r2, %r3, %r2; mov.b64 %rd6, 0;", [1])
 
 
 def test_a_parameter_that_is_selected_by_a_program():
-    """Of two kernels side by side that differ in a pointer and a constant, ptxas gets an address of a parameter."""
+    """Two fused kernels differ in a pointer and a constant: ptxas selects the address of a parameter."""
 
     def function(x):
         return torch.ones((1, 1, 1), dtype=torch.int32), torch.zeros((1, 1, 1, 1), dtype=torch.int32), x

@@ -1,4 +1,4 @@
-"""``options={"target": "sm_90"}``: CPU tensors, code for a GPU that is not here, and eager's results."""
+"""``options={"target": "sm_90"}``: CPU tensors, simulated code for a GPU, and eager's results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ON_SM_90 = {"target": "sm_90"}
 
 
 def explained(function, *inputs, options=ON_SM_90, **how):
-    """Run compiled; the result is eager's."""
+    """Run the compiled function; assert that the result is eager's."""
     torch.manual_seed(0)
     found = nbcompile.explain(function, options=options, **how)(*inputs)
     torch.manual_seed(0)
@@ -46,7 +46,7 @@ def softmax(x):
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_code_of_a_chip_gives_eagers_result(chip):
-    """And the record says for which GPU it is, and what is known of each kernel there."""
+    """The record has the GPU's name, and each kernel's figures."""
     found = explained(softmax, torch.randn(6, 1000), options={"target": chip})
     assert compiled_graph(found).target == chip
     (kernel,) = found.kernels
@@ -60,14 +60,14 @@ def test_the_code_of_a_chip_gives_eagers_result(chip):
 
 
 def test_the_wrapper_allocates_on_the_gpu():
-    """Its text is that of a GPU; while it is simulated, the memory is the CPU's."""
+    """The text of the wrapper allocates on the GPU; the simulation uses the CPU's memory."""
     found = explained(softmax, torch.randn(6, 1000))
     assert "device='cuda:0'" in compiled_graph(found).wrapper
     assert found.result.device.type == "cpu"
 
 
 def test_each_line_of_triton_has_its_ptx_and_its_costs():
-    """Loads and stores of global memory stand at the lines that make them, and nowhere else."""
+    """PTX loads and stores of global memory are at the lines that cause them."""
     (kernel,) = explained(softmax, torch.randn(6, 1000)).kernels
     lines = kernel.source.split("\n")
     moving = {lines[each.line - 1].strip() for each in kernel.gpu.lines if each.moved}
@@ -81,7 +81,7 @@ def test_each_line_of_triton_has_its_ptx_and_its_costs():
 
 
 def test_training():
-    """Forward and backward are compiled for the GPU; gradients are eager's, and then the backward has its figures, too."""
+    """Forward and backward are compiled for the GPU; gradients are eager's, and both have figures."""
 
     def loss(x, w):
         return (torch.layer_norm(x, (64,)) * w).tanh().sum()
@@ -99,7 +99,7 @@ def test_training():
 
 
 def test_inputs_are_written():
-    """``x.mul_(2)``: the simulated kernel writes the caller's memory."""
+    """In ``x.mul_(2)`` the simulated kernel writes to the caller's memory."""
 
     def change(x):
         x.mul_(2)
@@ -112,7 +112,7 @@ def test_inputs_are_written():
 
 @pytest.mark.parametrize("offset", [1, 3])
 def test_an_input_that_is_not_aligned(offset):
-    """Kernels rely on addresses that are multiples of 16 bytes; what is not is copied first, and written back."""
+    """An unaligned input is copied first, and copied back after a mutation."""
 
     def change(x):
         x.add_(1)
@@ -127,12 +127,12 @@ def test_an_input_that_is_not_aligned(offset):
 
 
 def test_numbers_that_are_far_from_zero():
-    """The sine of a huge number takes products of several words, with carries."""
+    """The sine of a huge number needs products of several words, with carries."""
     explained(lambda x: torch.sin(x), torch.tensor([1e5, -3e7, 1e10, 4e20, 2e38, 0.5, float("inf")]))
 
 
 def test_half_precision_is_saved_as_the_backward_wants_it():
-    """What the forward graph of a layer norm saves has the type that eager mode on the CPU says."""
+    """The saved tensors of a layer norm have the dtypes of eager mode on the CPU."""
     x = torch.randn(4, 32, dtype=torch.bfloat16, requires_grad=True)
     w = torch.randn(32, dtype=torch.bfloat16, requires_grad=True)
 
@@ -151,7 +151,7 @@ def test_half_precision_is_saved_as_the_backward_wants_it():
 
 
 def test_a_row_of_dynamic_length():
-    """What a later pass needs of it is made again of what is read again: no row is kept, and one kernel does it."""
+    """A row of symbolic length is loaded again for each pass, by one kernel, without scratch memory."""
     compiled = nbcompile.compile(softmax, options=ON_SM_90, dynamic=True)
     for columns in (700, 3001):
         x = torch.randn(4, columns)
@@ -161,19 +161,19 @@ def test_a_row_of_dynamic_length():
 
 @pytest.fixture
 def whole(monkeypatch):
-    """Nothing is reduced in parts, as if there were programs enough."""
+    """Reductions are not split, as with enough programs."""
     monkeypatch.setattr(split_reduction, "ENOUGH_PROGRAMS", 1)
 
 
 @pytest.mark.usefixtures("whole")
 def test_a_row_that_is_too_long_for_registers():
-    """As a row of dynamic length."""
+    """A row that is too long for registers is loaded again for each pass."""
     assert languages(explained(softmax, torch.randn(2, 20_011))) == ["triton"]
 
 
 @pytest.mark.usefixtures("whole")
 def test_a_long_scan_is_read_back_from_memory():
-    """It cannot be made again: threads wait for one another before they load what others stored."""
+    """A long scan cannot be recomputed: after a barrier, threads load the values that other threads stored."""
 
     def share(x):
         total = x.cumsum(-1)
@@ -188,7 +188,7 @@ def test_a_long_scan_is_read_back_from_memory():
 
 
 def test_what_two_results_need_is_loaded_once():
-    """A store in between might have changed it, as far as Triton knows; the schedule knows that it has not."""
+    """A value of two results is loaded once: the schedule knows that the store does not change it."""
 
     def gate(x):
         hidden = x * 2 + 1
@@ -200,13 +200,13 @@ def test_what_two_results_need_is_loaded_once():
 
 
 def test_what_a_loop_loads_is_loaded_again_by_the_next_loop():
-    """Rows that are too long for registers are read in rounds: what was read in the last one is no other round's."""
+    """Each loop over a long row loads the row again, and does not use values of the last iteration."""
     explained(lambda x: torch.softmax(x * 2, -1), torch.randn(3, 3001), dynamic=True)
     explained(lambda x: (x - x.amax(0)).exp().sum(0), torch.randn(70, 33))
 
 
 def test_few_elements_are_given_to_many_programs():
-    """Where blocks of 1024 would leave multiprocessors idle, they are smaller; long loops keep large ones."""
+    """If blocks of 1024 would leave multiprocessors idle, blocks are smaller; long loops keep them."""
     (short,) = explained(lambda x: x.sin(), torch.randn(1 << 14)).kernels
     assert short.gpu.blocks == (1 << 14) // 128
     (long,) = explained(lambda x: x + 1, torch.randn(1 << 18)).kernels
@@ -214,7 +214,7 @@ def test_few_elements_are_given_to_many_programs():
 
 
 def test_a_transpose_of_dynamic_size_has_tiles():
-    """Both sides are coalesced, whatever the size is; at the edges masks keep each program inside."""
+    """Loads and stores of a transpose are coalesced for all sizes; masks handle the edges."""
 
     def turn(a, b):
         return a.t() + b
@@ -234,7 +234,7 @@ def test_a_transpose_of_dynamic_size_has_tiles():
 
 
 def test_an_operator_without_a_triton_form_runs_through_aten_alone():
-    """The rest of its graph is compiled for the GPU, and the reason is named."""
+    """Only that operator runs through ATen, with a reason; the rest of the graph is compiled for the GPU."""
     found = explained(lambda x: (torch.digamma(x) * 2).softmax(-1) + x.cos(), torch.rand(4, 50) + 1)
     (called,) = [each for each in found.kernels if each.language == "aten"]
     assert called.name == "aten.digamma.default"
@@ -243,7 +243,7 @@ def test_an_operator_without_a_triton_form_runs_through_aten_alone():
 
 
 def test_a_kernel_that_cannot_be_simulated_runs_through_aten_alone(monkeypatch):
-    """Here the simulator knows no exchange between lanes, which the sum needs and the sine does not."""
+    """Without shuffles in the simulator, the sum runs through ATen, and the sine does not."""
     monkeypatch.delitem(simulator.STEPS, "shfl")
     found = explained(lambda x, y: (x.sum(-1), y.sin()), torch.randn(4, 500), torch.randn(70))
     (called,) = [each for each in found.kernels if each.language == "aten"]
@@ -253,7 +253,7 @@ def test_a_kernel_that_cannot_be_simulated_runs_through_aten_alone(monkeypatch):
 
 
 def test_a_view_is_never_called_in_the_place_of_a_kernel(monkeypatch):
-    """Where all that a kernel computes are views, its graph runs through ATen as a whole."""
+    """If the results of a kernel are only views, the whole graph runs through ATen."""
     monkeypatch.setattr(simulator, "expect_supported", refuse)
     found = explained(lambda x: x.t().contiguous(), torch.randn(4, 5))
     assert not any(each.language == "triton" for each in found.kernels)
@@ -267,7 +267,7 @@ def refuse(function):
 
 
 def told(function, *inputs, options) -> str:
-    """The one line that is said; the result is eager's."""
+    """The only line of the warning; the result is eager's."""
     aten_graph._warn_once.cache_clear()
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")
@@ -278,13 +278,13 @@ def told(function, *inputs, options) -> str:
 
 
 def test_an_unknown_chip():
-    """The line lists those there are."""
+    """The line lists the known chips."""
     line = told(softmax, torch.randn(2, 9), options={"target": "sm_91"})
     assert line.startswith("target: expected one of sm_80, sm_90, sm_100")
 
 
 def test_no_triton(monkeypatch):
-    """The line says how to get it."""
+    """The line says how to install Triton."""
     find = gpu_backend.importlib.util.find_spec
     monkeypatch.setattr(gpu_backend.importlib.util, "find_spec", lambda name: None if name == "triton" else find(name))
     assert "needs triton (pip install nbcompile[cuda])" in told(softmax, torch.randn(2, 9), options=ON_SM_90)
@@ -301,7 +301,7 @@ def test_no_triton(monkeypatch):
     ],
 )
 def test_no_ptxas(ptxas, reason, monkeypatch, tmp_path):
-    """Nothing can be compiled: the record of the graph says why, once for all of its kernels."""
+    """Without ptxas nothing is compiled: the record has one reason for all kernels."""
     worker = tmp_path / "worker.py"
     text = cubins.WORKER.read_text()
     worker.write_text(text.replace("    compiled = triton.compile(", f"    {ptxas}\n    compiled = triton.compile("))
@@ -316,7 +316,7 @@ def test_no_ptxas(ptxas, reason, monkeypatch, tmp_path):
 
 
 def test_a_graph_that_takes_too_long_to_simulate():
-    """The line predicts how long; what kernels had written already is taken back."""
+    """The line predicts the time, and mutations of kernels that ran already are undone."""
 
     def change(x):
         x.mul_(3)
@@ -336,13 +336,13 @@ def test_a_graph_that_takes_too_long_to_simulate():
 
 
 def test_an_index_that_is_out_of_bounds_is_eagers_error():
-    """The check in the compiled code ends the simulation; ATen raises."""
+    """The compiled check ends the simulation, and ATen raises the error."""
     with pytest.raises(IndexError, match="out of"):
         nbcompile.compile(lambda t, i: t[i] * 2, options=ON_SM_90)(torch.randn(5), torch.tensor([1, 7]))
 
 
 def test_an_unknown_option_is_still_an_error():
-    """``taget`` is no name."""
+    """An unknown option, ``taget``, raises an error."""
     with pytest.raises(errors.InvalidBackendOption, match="Did you mean 'target'"):
         nbcompile.compile(softmax, options={"taget": "sm_90"})
 
@@ -351,7 +351,7 @@ def test_an_unknown_option_is_still_an_error():
 
 
 def test_code_for_several_targets_is_kept_apart():
-    """One function, compiled for the CPU and for two GPUs: no wrapper runs what was made for another."""
+    """Each target has separate entries: code for one does not run for another."""
     x = torch.randn(3, 7)
 
     def f(x):
@@ -368,7 +368,7 @@ def test_code_for_several_targets_is_kept_apart():
 
 @pytest.mark.parametrize("function", [torch.tanh, torch.expm1, lambda x: torch.nn.functional.elu(-x.abs())])
 def test_exponentials_of_large_numbers(function):
-    """exp(-103) has one bit, of which a logarithm makes too little: tanh(51.5) was 1.003."""
+    """exp(-103) has one bit, and its logarithm is too small: tanh(51.5) was 1.003."""
     explained(function, torch.cat([torch.linspace(-120, 20, 1001), torch.linspace(-1, 1, 99)]))
 
 
@@ -382,5 +382,5 @@ print(found.kernels[0].gpu.moved, "triton" in sys.modules)
 
 
 def test_this_process_neither_imports_triton_nor_asks_for_a_compiler(tmp_path):
-    """Triton works in a process of its own, while this one traces; nothing is compiled for this machine."""
+    """Triton runs in another process, and no C++ compiler is started."""
     assert python(COLD, NBCOMPILE_CACHE_DIR=tmp_path) == f"{2 * 64 * 100 * 4} False\n"

@@ -1,4 +1,4 @@
-"""Matrix products as kernels for a GPU: eager's numbers in the simulator, matrix instructions, and bytes counted."""
+"""Matrix products as GPU kernels: eager's values in the simulator, matrix instructions, and counted bytes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ WIDE = ProductTile(64, 64, 32, 4, 3)
 
 @pytest.fixture
 def one_tile(monkeypatch):
-    """The only candidate: a tile for matrix instructions of a group of warps."""
+    """One candidate: a tile for the matrix instructions of a warp group."""
     monkeypatch.setattr(templates, "TILES", (WIDE,))
 
 
 def explained(function, *inputs, options=OURS, **how):
-    """Run compiled; the result is eager's."""
+    """Run the compiled function; assert that the result is eager's."""
     found = nbcompile.explain(function, options=options, **how)(*inputs)
     expected = function(*inputs)
     torch.testing.assert_close(found.result, expected, **products.tolerance(inputs[0].dtype))
@@ -48,7 +48,7 @@ def sass(kernel) -> str:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.usefixtures("one_tile")
 def test_a_product_with_its_epilogue_on_the_matrix_units_of_sm_90(dtype):
-    """``wgmma`` (HGMMA in SASS), and factors that are copied asynchronously; bias and activation in registers."""
+    """The kernel has ``wgmma`` (HGMMA in SASS) and asynchronous copies; bias and activation are in registers."""
     x, w, b = half(70, 96, dtype=dtype), half(96, 72, dtype=dtype), half(72, dtype=dtype)
     (kernel,) = explained(lambda x, w, b: F.gelu(torch.addmm(b, x, w)), x, w, b).kernels
     assert "HGMMA.64x64x16.F32" in sass(kernel)
@@ -59,7 +59,7 @@ def test_a_product_with_its_epilogue_on_the_matrix_units_of_sm_90(dtype):
 @pytest.mark.prints_machine_code
 @pytest.mark.usefixtures("one_tile")
 def test_sm_80_multiplies_by_warps():
-    """``mma``, HMMA in SASS."""
+    """On sm_80 the kernel has ``mma``, HMMA in SASS."""
     x, w = half(64, 32), half(32, 64)
     (kernel,) = explained(lambda x, w: torch.mm(x, w).relu(), x, w, options={**OURS, "target": "sm_80"}).kernels
     assert "HMMA.16816.F32.BF16" in sass(kernel)
@@ -67,7 +67,7 @@ def test_sm_80_multiplies_by_warps():
 
 @pytest.mark.prints_machine_code
 def test_float32_has_no_matrix_units_unless_eager_allows_them():
-    """Each number as exact as eager's; with tf32 within 10 bits of the factors."""
+    """Without tf32 each value is as exact as eager's; with tf32 the factors have 10 bits."""
     x, w = torch.randn(32, 32), torch.randn(32, 32)
     (kernel,) = explained(torch.mm, x, w).kernels
     assert "FFMA" in sass(kernel)
@@ -76,7 +76,7 @@ def test_float32_has_no_matrix_units_unless_eager_allows_them():
 
 @pytest.mark.usefixtures("one_tile")
 def test_an_epilogue_adds_no_traffic_but_its_own_operands():
-    """Bytes counted: an activation adds none, a bias and a residual add themselves, a cast changes what is stored."""
+    """An activation moves no bytes, a bias and a residual move their own, and a cast changes the result's."""
 
     def figures(function, *inputs):
         (kernel,) = explained(function, *inputs).kernels
@@ -89,13 +89,13 @@ def test_an_epilogue_adds_no_traffic_but_its_own_operands():
     assert figures(lambda x, w, r: F.gelu(x @ w) + r, x, w, r) == (least + 2 * 64 * 128, moved + 2 * 64 * 128)
     with_bias = figures(lambda x, w, b: torch.relu(torch.addmm(b, x, w)), x, w, b)
     assert with_bias[0] == least + 2 * 128
-    assert with_bias[1] <= moved + 8 * 2 * 128  # every warp loads those of its columns
+    assert with_bias[1] <= moved + 8 * 2 * 128  # each warp loads the bias of its columns
     assert figures(lambda x, w: (x @ w).float(), x, w) == (least + 2 * 64 * 128, moved + 2 * 64 * 128)
 
 
 @pytest.mark.usefixtures("one_tile")
 def test_matrix_instructions_that_the_simulator_lacks_are_the_librarys():
-    """Of sm_100; what follows the product still has a kernel."""
+    """On sm_100 the product runs through ATen, and its epilogue is a kernel."""
     found = explained(
         lambda x, w: torch.mm(x, w).relu() * 3, half(128, 64), half(64, 128), options={**OURS, "target": "sm_100"}
     )
@@ -105,7 +105,7 @@ def test_matrix_instructions_that_the_simulator_lacks_are_the_librarys():
 
 
 def test_only_the_library_unless_asked():
-    """As in torch: templates are candidates of max-autotune alone."""
+    """Templates are candidates only with max-autotune, as in torch."""
     function, inputs = (lambda x, w: torch.mm(x, w).relu()), (half(32, 32), half(32, 32))
     for options in (
         {},
@@ -119,7 +119,7 @@ def test_only_the_library_unless_asked():
 
 
 def test_gradients_of_a_linear_layer():
-    """Products of transposed factors, without a copy: all are kernels of ours."""
+    """Products of transposed factors are generated kernels, without a copy."""
     torch.manual_seed(0)
     layer = torch.nn.Linear(32, 48)
     x = torch.randn(16, 32, requires_grad=True)
@@ -133,20 +133,20 @@ def test_gradients_of_a_linear_layer():
 
 @pytest.mark.parametrize("seed", [0, 1, 8, 12, 27, *range(40, 44)])
 def test_a_generated_product(seed):
-    """Shapes, strides, prologue, epilogue and tile of a seed; the first ones were wrong once."""
+    """A random product, with its strides, prologue, epilogue and tile, equals eager's; the first seeds had bugs."""
     assert products.differences(seed) == [], products.program(seed).text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_200_generated_products(seed):
-    """The same of more programs (``make sweep``)."""
+    """200 more random products equal eager's (``make sweep``)."""
     assert products.differences(seed) == [], products.program(seed).text
 
 
 @pytest.mark.parametrize("chip", CHIPS.values(), ids=CHIPS)
 def test_tiles_that_fit(chip):
-    """There is a candidate for every kind of product on every chip."""
+    """Each chip has a candidate for each kind of product."""
     for kind, width in (("narrow", 2), ("tf32", 4), ("float32", 4)):
         tiles = templates.FLOAT_TILES if kind == "float32" else templates.TILES
         shape = Shape(1, 4096, 4096, 4096, width, kind)
@@ -155,7 +155,7 @@ def test_tiles_that_fit(chip):
 
 
 def test_a_chosen_library_call_says_by_how_much(monkeypatch):
-    """Beside all candidates."""
+    """The reason for ATen's call has the times, and the record has all candidates."""
     monkeypatch.setattr(templates, "TEMPLATE_REACHED", 1e-3)
     found = explained(torch.mm, half(64, 48), half(48, 64), options={"target": "sm_90", "max_autotune": True})
     (call,) = found.kernels
@@ -165,7 +165,7 @@ def test_a_chosen_library_call_says_by_how_much(monkeypatch):
 
 
 def test_tf32_is_guarded():
-    """Once eager mode may round the factors, the product is compiled again, for the matrix units."""
+    """If eager mode may use tf32, the product recompiles for the matrix units."""
     x, w = torch.randn(32, 32), torch.randn(32, 32)
     before = torch.backends.cuda.matmul.allow_tf32
     sources = []
@@ -189,7 +189,7 @@ def test_tf32_is_guarded():
 @pytest.mark.prints_machine_code
 @pytest.mark.usefixtures("one_tile")
 def test_a_convolution_of_one_pixel_with_its_epilogue():
-    """A product on the matrix units: bias, activation and residual in registers, and each byte but the tiles' once."""
+    """A 1x1 convolution is a product with bias, activation and residual in registers, without extra traffic."""
     x, w, b, r = half(1, 64, 8, 8), half(64, 64, 1, 1), half(64), half(1, 64, 8, 8)
     (kernel,) = explained(lambda x, w, b, r: F.relu(F.conv2d(x, w, b)) + r, x, w, b, r).kernels
     assert "HGMMA.64x64x16.F32.BF16" in sass(kernel)
@@ -201,7 +201,7 @@ def test_a_convolution_of_one_pixel_with_its_epilogue():
 @pytest.mark.usefixtures("one_tile")
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_a_convolution_reads_its_windows_in_place(memory_format):
-    """In either order of the channels: no copy of the windows, and strides as eager mode's."""
+    """A convolution in either memory format copies no windows, and has eager mode's strides."""
     x = half(2, 16, 9, 10).to(memory_format=memory_format)
     w, b = half(40, 16, 3, 3).to(memory_format=memory_format), half(40)
 
@@ -215,7 +215,7 @@ def test_a_convolution_reads_its_windows_in_place(memory_format):
 
 
 def test_a_library_convolution_is_predicted_by_its_own_traffic():
-    """The image once, not its windows; what follows is a kernel of its own."""
+    """The prediction for ATen's convolution loads the image once; the epilogue is a separate kernel."""
     options = {"target": "sm_90", "max_autotune": True}
     x, w = half(1, 16, 12, 12), half(32, 16, 3, 3)
     found = explained(lambda x, w: F.relu(F.conv2d(x, w, padding=1)), x, w, options=options)
@@ -226,7 +226,7 @@ def test_a_library_convolution_is_predicted_by_its_own_traffic():
 
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_persistent_kernel_has_one_tile_after_another(monkeypatch, dynamic):
-    """Three programs for the tiles of all matrices, with prologue and epilogue, of sizes that are known or not."""
+    """Three programs compute the tiles of all matrices, with prologue and epilogue, for symbolic sizes, too."""
     monkeypatch.setattr(templates, "TILES", (ProductTile(64, 32, 32, 4, 3, programs=3),))
     a, b = half(2, 130, 72), half(2, 72, 70)
     found = explained(lambda a, b: torch.relu(torch.bmm(a * 2, b) + 1), a, b, dynamic=dynamic)
@@ -237,7 +237,7 @@ def test_a_persistent_kernel_has_one_tile_after_another(monkeypatch, dynamic):
 
 
 def test_large_products_have_persistent_candidates():
-    """As many programs as run at once; not where each tile has one anyway."""
+    """A persistent kernel has as many programs as run concurrently, and is no candidate with one tile per program."""
     shapes = [Shape(1, size, size, 4096, 2, "narrow") for size in (4096, 512)]
     tiles = [tile for tile in templates.TILES if tile.rows * tile.columns >= 128 * 128]
     large, small = (list(templates._persistent(tiles, shape, CHIPS["sm_90"])) for shape in shapes)

@@ -1,4 +1,4 @@
-"""Copies of tiles by tensor maps: single instructions, and what is done wrong with them."""
+"""Copies of tiles by tensor maps: single instructions, and mistakes in their use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gpu.copied_boxes import INIT, LOAD, MAP, START, WAIT, program, run
 
 @pytest.mark.parametrize(("row", "column"), [(0, 0), (2, 8), (5, 20), (-3, -4), (100, 0)])
 def test_a_box_is_loaded_and_what_is_beyond_the_tensor_is_zero(row, column):
-    """Of any corner of the tensor, also one before its first element."""
+    """A box may begin at any corner, before the first element, too: elements outside of the tensor are zero."""
     given, out = run(program(row=row, column=column))
     wide = torch.nn.functional.pad(given, (10, 200, 10, 200))
     expected = wide[row + 10 : row + 18, column + 10 : column + 42]
@@ -28,7 +28,7 @@ def test_swizzled_rows_have_their_chunks_permuted():
 
 
 def test_a_tile_is_stored_as_far_as_the_tensor_goes():
-    """What is beyond is left out; the group is waited for before its memory is used again."""
+    """Elements outside of the tensor are not stored; the group is waited for before its memory is reused."""
     body = (
         MAP.format(swizzle=0, kind=7)
         + START.format(row=6, column=16)
@@ -56,7 +56,7 @@ def test_a_tile_is_stored_as_far_as_the_tensor_goes():
      "in a race"),
 ], ids=["a stride", "a misaligned tile", "written before"])  # fmt: skip
 def test_a_mistake_is_found(body, message):
-    """What the copy engine refuses, and a tile that is still written to."""
+    """A copy that the engine refuses, and a tile that is overwritten too early, are faults."""
     with pytest.raises(Fault, match=message):
         run(body)
 
@@ -67,7 +67,7 @@ def test_a_mistake_is_found(body, message):
     "mbarrier.arrive.noComplete.shared::cta.b64 %rd4, [%r4], 1;",
 ])  # fmt: skip
 def test_other_forms_are_named_as_lacking(instruction):
-    """Copies of windows and of plain bytes, arrivals that do not complete a phase."""
+    """Window copies, plain bulk copies, and arrivals without completion are refused with their names."""
     with pytest.raises(
         ptx.UnsupportedInstruction, match=instruction.split()[0].split(".shared")[0].replace(".", r"\.")
     ):

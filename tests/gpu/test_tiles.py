@@ -1,4 +1,4 @@
-"""Which program accesses which elements: noted while a kernel is simulated."""
+"""The elements that each program accesses, recorded by the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbcompile.gpu import tiles
 
 
 def grids(function, *inputs):
-    """Of the last kernel, by what is accessed: the grid of programs."""
+    """The grid of programs of each access in the last kernel."""
     nbcompile.reset()
     kernel = nbcompile.explain(function, options={"target": "sm_90"})(*inputs).kernels[-1]
     found = [(each.access, np.array(each.programs).reshape(each.rows, each.columns)) for each in kernel.gpu.tiles]
@@ -23,7 +23,7 @@ def grids(function, *inputs):
 
 
 def test_a_program_reads_its_row_and_all_read_the_weight():
-    """A layer norm of 8 rows."""
+    """In a layer norm of 8 rows, each program reads one row, and all read the weight."""
     read, (written,) = grids(lambda x, w: torch.layer_norm(x, (64,), w), torch.randn(8, 64), torch.randn(64))
     rows, weight = sorted(read, key=len, reverse=True)
     expected = np.repeat(np.arange(8)[:, None], 32, 1)
@@ -33,7 +33,7 @@ def test_a_program_reads_its_row_and_all_read_the_weight():
 
 
 def test_a_transposed_tensor_is_read_in_tiles():
-    """Each program reads one square and writes another: 2 by 4 tiles of 32 by 32, sampled."""
+    """Each sampled program reads one 32 x 32 tile and writes another, of 2 by 4 tiles."""
     (read,), (written,) = grids(lambda x: x.t().contiguous(), torch.randn(64, 128))
     assert (read[0] == np.repeat(read[0, ::8], 8)).all()
     assert len(np.unique(read)) == len(np.unique(written)) == 8
@@ -43,13 +43,13 @@ def test_a_transposed_tensor_is_read_in_tiles():
 
 
 def test_elements_that_nobody_accesses():
-    """Every second one."""
+    """Elements between strided accesses belong to no program."""
     read, _ = grids(lambda x: x[::2] * 3, torch.randn(64))
     assert read[0].tolist() == [[0, -1] * 31 + [0, -1]] or read[0].tolist() == [[0, -1] * 31 + [0]]
 
 
 def test_a_tensor_is_drawn_as_it_lies_in_memory():
-    """Its rows are runs of neighbours, whatever its shape says."""
+    """The rows of the drawing are contiguous memory, whatever the tensor's shape is."""
     transposed = tiles.watch(torch.zeros(5, 7).t(), "x")
     assert (transposed.height, transposed.width) == (5, 7)
     spread = tiles.watch(torch.zeros(5, 7)[:, ::3], "x")
@@ -58,7 +58,7 @@ def test_a_tensor_is_drawn_as_it_lies_in_memory():
 
 
 def test_a_tensor_that_covers_too_many_elements_is_not_watched():
-    """A view with a stride of 1 Gi elements would take 8 bytes for each of them."""
+    """A view with a stride of 1 Gi elements is not recorded, because each element takes 8 bytes."""
     far = torch.empty(4, dtype=torch.int8, device="meta").as_strided((3,), (1 << 30,))
     assert tiles.watch(far, "far") is None
     assert tiles.watch(torch.zeros(4, 8), "near") is not None

@@ -1,4 +1,4 @@
-"""What the user sets of Triton is a part of the key of machine code, and reaches the processes that compile."""
+"""The user's settings of Triton are part of the key of machine code, and are passed to the compiling processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.processes import python
 
 assert own_workers
 
-# Each text of Triton's library that looks like a variable is set: those that are in Triton's own key are printed.
+# Each text in Triton's library that looks like a variable is set: those in Triton's own key are printed.
 IN_TRITONS_KEY = """
 import os, re
 from triton._C import libtriton
@@ -27,7 +27,7 @@ print(*libtriton.get_cache_invalidating_env_vars())
 
 
 def test_all_of_tritons_own_key_is_in_ours():
-    """Each variable by which Triton's own files are told apart is one of the settings."""
+    """Each variable in Triton's own cache key is one of our settings."""
     names = python(IN_TRITONS_KEY).split()
     assert len(names) > 20, "the names of the variables are no texts of the library any more"
     assert {name for name, _ in triton_settings.settings(dict.fromkeys(names, "1"))} == set(names)
@@ -35,12 +35,12 @@ def test_all_of_tritons_own_key_is_in_ours():
 
 @pytest.mark.parametrize("name", ["TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_PRINT_AUTOTUNING", "PATH", "CUDA_HOME"])
 def test_what_changes_no_machine_code_is_in_no_key(name):
-    """Folders and messages: torch's compiler, too, sets the folder of Triton's files."""
+    """Folders and messages are in no key: torch's compiler sets the folder of Triton's files, too."""
     assert triton_settings.settings({name: "/somewhere"}) == ()
 
 
 def test_a_tool_that_was_replaced_is_another_setting(tmp_path):
-    """The path of a tool is the same, its file is not."""
+    """A tool whose file was replaced at the same path gives another key."""
     tool = tmp_path / "ptxas"
     tool.write_text("one")
     before = triton_settings.settings({"TRITON_PTXAS_PATH": str(tool)})
@@ -50,7 +50,7 @@ def test_a_tool_that_was_replaced_is_another_setting(tmp_path):
 
 
 def test_a_setting_makes_other_machine_code(monkeypatch):
-    """It is compiled with the setting, although workers had been started without; both are kept."""
+    """Code is compiled with the setting, although the workers started without it; both versions are stored."""
     request = request_of(torch.sin, 64)
     (plain,) = cubins.obtain([request])
     monkeypatch.setenv("TRITON_DISABLE_LINE_INFO", "1")
@@ -65,7 +65,7 @@ def test_a_setting_makes_other_machine_code(monkeypatch):
 
 
 def test_a_knob_makes_other_machine_code():
-    """``triton.knobs`` writes the environment, for as long as its scope lasts."""
+    """A ``triton.knobs`` scope sets environment variables, which give other machine code."""
     knobs = pytest.importorskip("triton.knobs")
     request = request_of(torch.cos, 64)
     key = request.key
@@ -79,7 +79,7 @@ def test_a_knob_makes_other_machine_code():
 
 
 def test_workers_have_code_whatever_is_set_for_the_users_own_kernels(monkeypatch):
-    """Triton's interpreter, and its files without texts: neither is for the processes that compile."""
+    """The settings for Triton's interpreter, and for files without sources, do not reach the workers."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setenv("TRITON_STORE_BINARY_ONLY", "1")
     (cubin,) = cubins.obtain([request_of(torch.exp, 64)])
@@ -88,7 +88,7 @@ def test_workers_have_code_whatever_is_set_for_the_users_own_kernels(monkeypatch
 
 
 def test_machine_code_is_compiled_anew_where_that_is_asked(monkeypatch):
-    """``TRITON_ALWAYS_COMPILE``: what is in the store is not looked at."""
+    """With ``TRITON_ALWAYS_COMPILE`` the store is not read."""
     request = request_of(torch.exp, 64)
     (built,) = cubins.obtain([request])
     monkeypatch.setattr(cubins, "fetch", lambda key: pytest.fail("the store was asked"))
@@ -97,6 +97,6 @@ def test_machine_code_is_compiled_anew_where_that_is_asked(monkeypatch):
 
 
 def test_settings_are_read_without_triton():
-    """A process that launches imports no Triton, whatever is set."""
+    """A launching process does not import Triton, whatever is set."""
     text = "import sys; from nbcompile.gpu import cubins; print(cubins.triton_key(), 'triton' in sys.modules)"
     assert python(text, DISABLE_PTXAS_OPT="1").endswith("(('DISABLE_PTXAS_OPT', '1'),) False\n")

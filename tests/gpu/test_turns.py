@@ -1,4 +1,4 @@
-"""Turns: who waits, who launches instead, and which threads count."""
+"""Turns of threads: which wait, which launch instead of recording, and which count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.gpu.turns import Turns
 
 
 def in_a_thread(work):
-    """Result of a function that another thread runs to its end."""
+    """The result of a function in another thread, after its end."""
     found: list = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
@@ -19,7 +19,7 @@ def in_a_thread(work):
 
 
 def test_one_recording_at_a_time():
-    """A second one is refused, and ends nothing of the first."""
+    """A second recording is refused, and does not end the first."""
     turns = Turns()
     with turns.recording() as first:
         with turns.recording() as second:
@@ -30,7 +30,7 @@ def test_one_recording_at_a_time():
 
 
 def test_an_error_ends_a_recording():
-    """The next one is allowed."""
+    """After an error, the next recording is allowed."""
     turns = Turns()
     try:
         with turns.recording():
@@ -42,7 +42,7 @@ def test_an_error_ends_a_recording():
 
 
 def test_threads_that_run_are_counted():
-    """One that has ended reads nothing any more."""
+    """A thread that has ended does not count."""
     turns = Turns()
     begun, may_end = threading.Event(), threading.Event()
     answers: list[bool] = []
@@ -64,7 +64,7 @@ def test_threads_that_run_are_counted():
 
 
 def test_a_thread_of_the_backward_pass_does_not_count():
-    """The thread that asked for gradients waits for it."""
+    """A thread of the backward pass does not count, because the calling thread waits for it."""
     turns = Turns()
     answers: list[bool] = []
     assert not turns.are_several()

@@ -1,4 +1,4 @@
-"""Graphs that launch the program's own Triton kernels in the store: a later process compiles what was edited, alone."""
+"""Graphs with a program's own Triton kernels in the store: a later process compiles only edited kernels."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ else:
 
 
 def run(folder, how="standin"):
-    """The program in a process of its own."""
+    """The program in a separate process."""
     where = {
         "NBCOMPILE_CACHE_DIR": folder / "store", "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1",
         "TRITON_CACHE_DIR": folder / "triton",
@@ -157,7 +157,7 @@ def write(folder, edits=()):
 
 
 def results(more: int = 0) -> list[list[float]]:
-    """Results of the kernels, with numbers that are so much larger where they are edited."""
+    """The results of the kernels, with the numbers of the edits."""
     x = torch.arange(100.0)
     twice = x + 5 + more
     twice[:50] += 5 + more
@@ -181,7 +181,7 @@ def store(tmp_path_factory):
 
 @pytest.mark.fast_path
 def test_a_second_process_launches_without_compiling(store):
-    """Nothing is traced, lowered or compiled, neither by Triton; nothing of SymPy is imported."""
+    """The second process traces, lowers and compiles nothing, with Triton neither, and imports no SymPy."""
     folder, first = store
     second = run(folder)
     assert second["results"] == results()
@@ -193,7 +193,7 @@ def test_a_second_process_launches_without_compiling(store):
 
 @pytest.mark.slow
 def test_code_for_a_target_comes_from_the_store(store):
-    """What the driver was given is what the simulator runs; the graph is traced again, and nothing is compiled."""
+    """For a target, the graph is traced again, and the stored machine code is simulated."""
     found = run(store[0], "target")
     assert found["results"] == results()
     assert found["by_triton"] == []
@@ -202,7 +202,7 @@ def test_code_for_a_target_comes_from_the_store(store):
 @pytest.mark.slow  # make sweep: tests/capture/test_triton_kernels.py has each edit, in one process
 @pytest.mark.fast_path
 def test_an_edited_kernel_is_compiled_again(store):
-    """Its text, a global variable, a value of a module, a function that it calls, a heuristic: each edit counts."""
+    """An edit of the text, a global, a module's value, a called function or a heuristic recompiles the kernel."""
     folder, _ = store
     assert all(before in KERNELS + SHIFTS for before, _ in EDITS)
     write(folder, EDITS)

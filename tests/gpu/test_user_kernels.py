@@ -1,4 +1,4 @@
-"""Triton kernels that the program launches itself, for a target: in the graph, and run in the simulator."""
+"""A program's own Triton kernels, for a target: in the graph, and in the simulator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.gpu.kernels import (
 
 
 def test_a_launch_is_a_node_between_generated_kernels():
-    """As torch captures it; the record has the kernel's text, and the figures of its launch."""
+    """A launch is torch's higher-order operator; the record has the kernel's text, and the figures of the launch."""
     found = explained(lambda x: launched(scale, x + 1, 3.0, BLOCK=128) * 2, X)
     assert torch.equal(found.result, (X + 1) * 6)
     graph = found.record.frames[0].graph
@@ -41,13 +41,13 @@ def test_a_launch_is_a_node_between_generated_kernels():
     assert users.language == "triton"
     assert users.source.startswith("def scale(")
     assert users.gpu.coalescing == 1
-    assert users.gpu.moved == 2 * 38 * 32  # sectors of 300 numbers, read and written
+    assert users.gpu.moved == 2 * 38 * 32  # sectors of 300 numbers, loaded and stored
     assert sum(line.moved for line in users.gpu.lines) == users.gpu.moved
     assert users.gpu.lines[-1].line == 4  # tl.store
 
 
 def test_sizes_may_be_symbolic():
-    """One graph for all sizes; number and grid follow them."""
+    """One graph serves all sizes; the kernel's arguments and grid follow them."""
     compiled = nbcompile.compile(lambda x: launched(scale, x, 3.0, BLOCK=128), options=ON_A_GPU, dynamic=True)
     for size in (300, 129, 1000):
         x = torch.randn(size)
@@ -55,7 +55,7 @@ def test_sizes_may_be_symbolic():
 
 
 def test_gradients_flow_around_a_launch():
-    """What a kernel writes has no derivative, as in eager mode; what is multiplied by it has."""
+    """The kernel's result has no derivative, as in eager mode; a factor of it does."""
 
     def loss(x, w):
         y = x * w
@@ -67,7 +67,7 @@ def test_gradients_flow_around_a_launch():
 
 
 def test_a_triton_op_with_a_derivative_is_launched_forward_and_backward():
-    """Not its function for the CPU; both graphs have the kernel."""
+    """Both graphs launch the kernel, and not the CPU function of the operator."""
     calls_on_the_cpu.clear()
     w = torch.full((300,), 0.5, requires_grad=True)
     found = explained(lambda x, w: (tripled_with_a_derivative(x * w) + 1).square().sum(), X, w)
@@ -83,7 +83,7 @@ def test_a_triton_op_with_a_derivative_is_launched_forward_and_backward():
 
 
 def test_a_triton_op_on_the_cpu_is_called_whoever_traces_the_graph():
-    """A write to a view is AOTAutograd's, which would trace the kernel's launch; here nothing can be launched."""
+    """A mutated view needs AOTAutograd, which would trace the launch; on the CPU the operator is called instead."""
 
     def function(x):
         y = tripled_with_a_derivative(x)
@@ -96,12 +96,12 @@ def test_a_triton_op_on_the_cpu_is_called_whoever_traces_the_graph():
 
 
 def test_a_triton_op_is_what_it_runs_and_not_what_is_registered_for_fake_tensors():
-    """The kernel is in the graph."""
+    """The graph contains the kernel, and not the function for fake tensors."""
     assert torch.equal(explained(lambda x: tripled_with_a_fake(x) + 1, X).result, X * 3 + 1)
 
 
 def test_parameters_that_are_given_one_tensor_see_what_each_writes():
-    """An input, a result of the graph's own, memory that was made for it; also where one parameter is only read."""
+    """Two parameters may be one tensor, an input, an intermediate or new memory, also if one is only read."""
 
     def local(x):
         y = x + 0
@@ -131,7 +131,7 @@ def test_parameters_that_are_given_one_tensor_see_what_each_writes():
 
 
 def test_constants_that_are_equal_to_python_are_not_one():
-    """Each has code of its own: 0.0 and -0.0, a whole number and a float."""
+    """0.0 and -0.0, an integer and an equal float, are separate constants with separate code."""
     x = torch.full((100,), 2**30, dtype=torch.int32)
     for factor, expected in ((4, torch.zeros(100)), (4.0, torch.full((100,), 2.0**32))):
         out = torch.zeros(100)
@@ -147,7 +147,7 @@ def test_constants_that_are_equal_to_python_are_not_one():
 
 
 def test_numbers_are_passed_as_tritons_launch_passes_them():
-    """A number that a kernel takes as bfloat16 is cut off; all are what a signed number of 64 bits can be."""
+    """A bfloat16 argument is truncated, and integers wrap to 64 signed bits."""
     by = explained(lambda x: launched(scale_by_bfloat16, x, 2.5, BLOCK=128), X[:100]).result
     assert torch.equal(by, X[:100] * 2.5)
     assert bits(1 + 3 / 256, "bf16") == 0x3F81
@@ -158,7 +158,7 @@ def test_numbers_are_passed_as_tritons_launch_passes_them():
 
 
 def test_a_global_variable_that_changes_is_an_error_as_in_triton(monkeypatch):
-    """Its value is in the code; neither the graph that is compiled nor another one runs the old code."""
+    """The value of a global variable is in the code: after a change, old and new graphs raise, as in Triton."""
     compiled = nbcompile.compile(lambda x: launched(scale_by_global, x, BLOCK=128), options=ON_A_GPU)
     assert torch.equal(compiled(X[:100]), X[:100] * 3)
     monkeypatch.setattr(kernels, "FACTOR", triton.language.constexpr(5))
@@ -171,7 +171,7 @@ def test_a_global_variable_that_changes_is_an_error_as_in_triton(monkeypatch):
 
 
 def test_parameters_that_are_given_views_of_one_tensor_see_what_each_writes():
-    """Of the whole or of parts that overlap, of a result or an input; what no view has stays what it was."""
+    """Parameters may be overlapping views of a result or an input; elements outside of the views do not change."""
 
     def reshaped(x):
         y = x + 0

@@ -1,4 +1,4 @@
-"""Bits of registers as numbers of a type."""
+"""Register bits as values of a dtype."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from nbcompile.gpu.values import as_bits, as_type, bits_of, flush_subnormals, re
 
 
 def test_pairs_have_the_low_half_first():
-    """Two bfloat16 numbers in 32 bits."""
+    """A 32-bit register has two bfloat16 values, the low half first."""
     assert as_type(np.array([0x40003F80], np.uint32), "bf16x2").tolist() == [[1.0, 2.0]]
     assert bits_of("bf16x2") == 32
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("bf16", torch.bfloat16), ("f16", torch.float16)])
 def test_numbers_are_rounded_as_torch_rounds_them(kind, dtype):
-    """To nearest, ties to even, infinities and signs of zero included."""
+    """Values are rounded to nearest, ties to even, with infinities and signs of zero."""
     numbers = np.concatenate(
         [np.random.default_rng(0).standard_normal(1000), [0.0, -0.0, np.inf, 1e38, 65520, 1.00390625]]
     )
@@ -29,14 +29,14 @@ def test_numbers_are_rounded_as_torch_rounds_them(kind, dtype):
 
 
 def test_subnormal_numbers_become_zeros_of_their_sign():
-    """What ``.ftz`` does; the smallest normal number stays."""
+    """``.ftz`` flushes subnormal values to a zero of the same sign; the smallest normal value remains."""
     tiny = np.finfo(np.float32).tiny
     found = flush_subnormals(np.array([tiny / 2, -tiny / 2, tiny], np.float32))
     assert found.tolist() == [0.0, -0.0, tiny] and np.signbit(found).tolist() == [False, True, False]
 
 
 def test_a_register_is_extended_by_zeros_or_the_sign():
-    """Or cut off, where it is narrower."""
+    """A narrower register truncates; a wider one is extended by zeros or by the sign."""
     minus_one = np.array([0xFFFF], np.uint16)
     assert resize(minus_one, 32).tolist() == [0xFFFF]
     assert resize(minus_one, 32, signed=True).tolist() == [0xFFFFFFFF]

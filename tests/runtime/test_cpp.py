@@ -1,4 +1,4 @@
-"""Source text becomes functions: one compiler for a small unit, one a core for a large one."""
+"""From source text to functions: one compiler process for a small unit, one per core for a large one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.runtime import compiler_processes, cpp, toolchain
 
 
 def functions(count, length):
-    """So many functions, each of which returns its number; about ``length`` characters each."""
+    """A number of functions, each of which returns its index, with about ``length`` characters each."""
     filler = "".join(f"  // {'x' * 70}\n" for _ in range(length // 76))
     return "".join(
         f"// kernel{at}: add, mul\nEXPORT i64 kernel{at}(void *const *pointers, const i64 *sizes, Context *context) {{\n"
@@ -22,14 +22,14 @@ def functions(count, length):
 
 
 def called(library, name):
-    """What a function without arguments returns."""
+    """The result of a function without arguments."""
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
     return function(library.address(name))(None, None, None)
 
 
 @pytest.fixture
 def compiler(tmp_path, monkeypatch):
-    """The compiler at hand, and an empty store."""
+    """The installed compiler, and an empty store."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     found = toolchain.find()
     assert isinstance(found, toolchain.Compiler)
@@ -37,7 +37,7 @@ def compiler(tmp_path, monkeypatch):
 
 
 def test_a_small_unit_stays_whole():
-    """Below two pieces' worth of functions nothing is gained by a second compiler; nor is it on one core."""
+    """A unit smaller than two pieces is not split, and on one core no unit is."""
     small, large = unit(functions(4, cpp.PIECE // 4)), unit(functions(12, cpp.PIECE))
     assert cpp.split(small, 8) == [small]
     assert cpp.split(large, 1) == [large]
@@ -46,7 +46,7 @@ def test_a_small_unit_stays_whole():
 
 @pytest.mark.parametrize("cores", [2, 3, 8])
 def test_pieces_hold_every_function_once(cores):
-    """Each piece has the header and some functions, in order, and about as much as the others."""
+    """Each piece has the header and some functions, in order; the pieces have about equal size."""
     source = unit(functions(16, cpp.PIECE // 3))
     pieces = cpp.split(source, cores)
     header = source.partition("// kernel0")[0]
@@ -58,12 +58,12 @@ def test_pieces_hold_every_function_once(cores):
 
 
 def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
-    """All functions are in one library, and the store has it the next time."""
+    """The library has all functions, and the store has the library for the next build."""
     commands = []
     together, own = compiler_processes.run_together, threading.get_ident()
 
     def noted(given, *more):
-        if threading.get_ident() == own:  # another may be building ahead
+        if threading.get_ident() == own:  # another thread may prebuild
             commands.append(given)
         return together(given, *more)
 
@@ -80,7 +80,7 @@ def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
 
 
 def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
-    """What the compiler says of one piece is the error of the whole."""
+    """A compiler error in one piece is the error of the whole build."""
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     source = unit(functions(4, cpp.PIECE)).replace("return 3;", "return nonsense;")
     with pytest.raises(compiler_processes.BuildError, match="nonsense"):
@@ -88,19 +88,19 @@ def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
 
 
 def left_of(*programs: str) -> list[object]:
-    """Compilers of ours that still run; another thread may be building something of its own."""
+    """The compiler processes that still run; another thread may build something, too."""
     return [each.args for each in compiler_processes._running if each.args[0] in programs]
 
 
 def test_a_compiler_that_cannot_be_started_leaves_none_behind():
-    """Those that were started before it are stopped."""
+    """If one compiler does not start, those that were started before it are stopped."""
     with pytest.raises(FileNotFoundError):
         compiler_processes.run_together([["sleep", "60"], ["no-such-compiler-here"]])
     assert not left_of("sleep")
 
 
 def test_compilers_that_run_side_by_side_die_together():
-    """When the patience is at an end, none is left."""
+    """At a timeout, all concurrent compilers are stopped."""
     commands = [["sh", "-c", "sleep 30"], ["sh", "-c", "exit 0"], ["sh", "-c", "sleep 31"]]
     with pytest.raises(compiler_processes.BuildError, match="was stopped after"):
         compiler_processes.run_together(commands, timeout=0.3)

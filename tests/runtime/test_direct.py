@@ -1,4 +1,4 @@
-"""Operators are called by their own functions of C++: symbols from schemas, words in the places of the System V ABI.
+"""Direct calls of C++ operators: symbols from schemas, and arguments in the order of the System V ABI.
 
 In torch: nothing; compiled graphs call functions that were compiled with torch's headers. Read next:
 nbcompile/runtime/direct.py
@@ -29,14 +29,14 @@ here = pytest.mark.skipif(not direct._is_supported_here(), reason="the words are
 
 
 def arguments(target: Any, *given: Any) -> dict[str, Any]:
-    """All arguments by name, those that are not given with their defaults."""
+    """All arguments by name, with default values for missing ones."""
     declared = target._schema.arguments
     return {each.name: given[at] if at < len(given) else each.default_value for at, each in enumerate(declared)}
 
 
 @here
 def test_symbols_of_all_operators_are_found() -> None:
-    """Of the operators of ATen that write to nothing and whose types have a form, all but a few unused ones have a symbol."""
+    """Nearly all functional ATen operators whose types are supported have a symbol."""
     asked, missing = 0, set()
     for name in torch._C._dispatch_get_all_op_names():
         base, _, overload = name.partition(".")
@@ -61,7 +61,7 @@ def test_symbols_of_all_operators_are_found() -> None:
 
 @here
 def test_words_and_their_places() -> None:
-    """Integers go to registers from 0 on, doubles from 6 on; what does not fit there, or is above 16 bytes, to the stack."""
+    """Integers go to registers from 0 on, doubles from 6 on; what does not fit, or is above 16 bytes, to the stack."""
     _, code, texts = (
         direct.encoded(aten.linalg_qr.default, arguments(aten.linalg_qr.default, AtSlot(2), "reduced")) or ()
     )
@@ -123,7 +123,7 @@ def test_words_and_their_places() -> None:
     ],
 )
 def test_what_has_no_form(target: Any, given: tuple[Any, ...]) -> None:
-    """A number of any type, a dtype, a list of tensors, an int that could be a symbol, and what has another type have no form."""
+    """A scalar of any type, a dtype, a list of tensors, a symbolic int, and another type are not supported."""
     assert direct.encoded(target, arguments(target, *given)) is None
 
 
@@ -151,7 +151,7 @@ TEXTS: dict[str, tuple[Any, list[Any]]] = {
 @here
 @pytest.mark.parametrize("name", [*PROGRAMS, *TEXTS])
 def test_results_are_those_of_eager_and_of_the_dispatcher(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Directly, by the dispatcher and in eager mode, results have the same bits and strides; none is a view."""
+    """Direct calls, the dispatcher and eager mode give the same bits and strides, and no views."""
     function, given = {**PROGRAMS, **TEXTS}[name]
     seen: list[Any] = []
     own = direct.encoded
@@ -172,7 +172,7 @@ def test_results_are_those_of_eager_and_of_the_dispatcher(name: str, monkeypatch
 
 @here
 def test_gradients_and_sizes() -> None:
-    """A direct call inside of a graph that is differentiated, with a size that varies, has eager's results and gradients."""
+    """A direct call in a graph with gradients and symbolic sizes gives eager's results and gradients."""
 
     def function(a: torch.Tensor) -> torch.Tensor:
         q, r = torch.linalg.qr(a)
@@ -188,7 +188,7 @@ def test_gradients_and_sizes() -> None:
 
 @here
 def test_modes_see_the_operator() -> None:
-    """A dispatch mode is told of the operator, as in eager mode: the program runs as its wrapper then."""
+    """Under a dispatch mode the program runs as its wrapper, so that the mode sees the operator."""
 
     class Listing(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -207,7 +207,7 @@ def test_modes_see_the_operator() -> None:
 
 
 def test_a_step_that_is_not_valid_is_refused() -> None:
-    """The launcher takes no words that point beyond its slots, places or texts."""
+    """The launcher refuses words with an index beyond its slots, positions or texts."""
     module = launcher.extension_module(toolchain.find())
     if isinstance(module, launcher.NoLauncher):
         pytest.skip(module.reason)
@@ -220,7 +220,7 @@ def test_a_step_that_is_not_valid_is_refused() -> None:
 
 
 def switches_while(call: Any) -> bool:
-    """Return whether another thread gets the GIL while ``call`` runs: Python itself takes it from nobody here.
+    """Return whether another thread gets the GIL while ``call`` runs: the switch interval is longer than the test.
 
     The results live until the end, and no garbage is collected: torch releases the GIL to free a tensor.
     """
@@ -250,7 +250,7 @@ def switches_while(call: Any) -> bool:
 
 @here
 def test_the_gil_is_kept_for_small_arguments_and_results_alone() -> None:
-    """A step on few elements keeps the GIL, but not one that makes many of them."""
+    """A step on few elements keeps the GIL, and a step on many elements releases it."""
     compiled = nbcompile.compile(lambda a, b: torch.cdist(a, b, p=1.0), fullgraph=True, dynamic=False)
     small, large = torch.randn(8, 1), torch.randn(2000, 1)
     for each in (small, large):
@@ -261,7 +261,7 @@ def test_the_gil_is_kept_for_small_arguments_and_results_alone() -> None:
 
 
 def test_another_library_of_the_name_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions are those of the library that torch has loaded; a second copy would have a dispatcher of its own."""
+    """The functions are those of torch's loaded library: another copy would have a separate dispatcher."""
     (tmp_path / "lib").mkdir()
     shutil.copy(_ctypes.__file__, tmp_path / "lib" / "libtorch_cpu.so")
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "__init__.py"))
@@ -269,7 +269,7 @@ def test_another_library_of_the_name_is_not_loaded(tmp_path: Path, monkeypatch: 
 
 
 def test_a_library_with_another_standard_library_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of a tuple in memory is libstdc++'s, whose names of types a symbol has to have."""
+    """Another standard library may have another layout of tuples, so symbols must have libstdc++'s type names."""
     supported = direct._is_supported_here.__wrapped__
     monkeypatch.setattr(direct, "_address", lambda symbol: None if "St17basic_string_view" in symbol else 4096)
     assert not supported()

@@ -1,4 +1,4 @@
-"""Operators are called by torch's dispatcher from C where their arguments are tensors, numbers or lists of these.
+"""Operators with tensors, numbers and lists as arguments are called from C by torch's dispatcher.
 
 In torch: test/inductor/test_aot_inductor.py (fallback operators). Read next: nbcompile/runtime/dispatched.py
 """
@@ -52,7 +52,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_eagers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All results are eager's, bit by bit, in the same classes, and each operator of the program is encoded for C."""
+    """All results are bitwise eager's, of the same classes, and each operator of the program is encoded for C."""
     function, arguments = PROGRAMS[name]
     seen = []
     encoded = dispatched.encoded
@@ -80,7 +80,7 @@ def several(result: Any) -> tuple[torch.Tensor, ...]:
 
 
 def test_an_error_is_eagers() -> None:
-    """An operator that raises in C raises again in Python, with eager's error; the next call runs."""
+    """An operator that raises in C raises eager's error in Python, and the next call runs."""
     compiled = nbcompile.compile(torch.linalg.eigh, fullgraph=True)
     compiled(regular())
     wrong = torch.full((4, 4), float("nan"))
@@ -104,9 +104,9 @@ def _warned(function: Callable[..., Any], *arguments: Any, action: str) -> tuple
 
 @pytest.mark.parametrize("action", ["always", "error"])
 def test_warnings_are_pythons(action: str) -> None:
-    """What an operator warns of is a Python warning, and an error where the filters say so; the next call runs."""
+    """A warning of an operator is a Python warning, or an error by the filters; the next call runs."""
     before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)  # otherwise the process warns once
+    torch.set_warn_always(True)  # otherwise the process warns only once
     try:
         boundaries, transposed = torch.arange(12.0).reshape(3, 4), torch.ones(2, 3).t()
         compiled = nbcompile.compile(torch.searchsorted, fullgraph=True)
@@ -121,7 +121,7 @@ def test_warnings_are_pythons(action: str) -> None:
 
 
 def test_the_first_of_a_batch_that_fails_is_named() -> None:
-    """A check whose tensor is not all zeros runs."""
+    """If one matrix of a batch is singular, the error names it."""
     compiled = nbcompile.compile(torch.linalg.inv, fullgraph=True)
     compiled(regular(3))
     wrong = regular(3)
@@ -140,7 +140,7 @@ def call(arguments: tuple[Any, ...], *paths: tuple[int, ...], **keywords: Any) -
 
 
 def test_what_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without functions of their own: numbers stand for themselves, slots for tensors, None for 0; what is left out has its default."""
+    """An encoding has numbers, slots for tensors, 0 for None, and default values for missing arguments."""
     monkeypatch.setattr(dispatched.direct, "encoded", lambda *given: None)
     assert dispatched.encoded(aten.topk.default, call((AtSlot(2), RuntimeSize(1)), (0,), sorted=False)) == (
         "aten::topk", "", 2, (1, 2, 0, (1,), 0, -1, 0, 1, 0, 0)
@@ -170,12 +170,12 @@ def test_what_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 def test_what_is_called_in_python(target: Any, step: Call) -> None:
-    """Whatever writes, draws, returns views or lists, is no operator of ATen, or takes types, is called in Python."""
+    """Operators that mutate, draw, return views or lists, take dtypes, or are not ATen's, are called in Python."""
     assert dispatched.encoded(target, step) is None
 
 
 def test_texts_are_for_direct_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a function of its own an operator with a text is called in Python: torch loses the text's memory."""
+    """An operator with a text that has no direct call is called in Python, because torch leaks the text."""
     monkeypatch.setattr(dispatched.direct, "encoded", lambda *given: None)
     assert dispatched.encoded(aten.linalg_qr.default, call((AtSlot(0), "r"), (0,), (1,))) is None
 
@@ -195,7 +195,7 @@ LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def bytes_in_use() -> int:
-    """What malloc has given out."""
+    """The bytes that malloc has allocated."""
     gc.collect()
     assert LIBC is not None
     LIBC.mallinfo2.restype = Memory
@@ -205,7 +205,7 @@ def bytes_in_use() -> int:
 @pytest.mark.skipif(not hasattr(LIBC, "mallinfo2"), reason="only glibc tells how much memory is in use")
 @pytest.mark.parametrize("name", [*PROGRAMS, "a text"])
 def test_nothing_is_left_of_a_call(name: str) -> None:
-    """Calls keep neither their arguments (a list, what is optional) nor results that nobody asks for."""
+    """A call leaks neither its arguments (a list, an optional) nor its unused results."""
     function, arguments = PROGRAMS.get(name, (torch.linalg.qr, [regular()]))
     compiled = nbcompile.compile(function, fullgraph=True)
     for _ in range(200):
@@ -213,5 +213,5 @@ def test_nothing_is_left_of_a_call(name: str) -> None:
     before = bytes_in_use()
     for _ in range(1000):
         compiled(*arguments)
-    # A text is 48 bytes and a tensor more, so that one that is left at each call is at least 48,000 in all.
+    # A text has 48 bytes and a tensor more, so a leak of one per call is at least 48,000 bytes.
     assert bytes_in_use() - before < 12_000

@@ -1,4 +1,4 @@
-"""Operators with effects run in the order of the program, without the dispatch of a tracer.
+"""Operators with effects run in program order, without the dispatch of a higher-order operator.
 
 In torch: test/higher_order_ops/test_with_effects.py. Read next: nbcompile/runtime/effects.py
 """
@@ -23,7 +23,7 @@ def regular(size: int = 4) -> torch.Tensor:
 
 
 def test_checks_of_linear_algebra_run() -> None:
-    """A graph with checks gives eager's results, and the first check that fails raises eager's error."""
+    """A graph with checks gives eager's results, and the first failing check raises eager's error."""
     compiled = nbcompile.compile(solve, fullgraph=True)
     b = torch.ones(4, 2)
     for _ in range(3):
@@ -38,7 +38,7 @@ def test_checks_of_linear_algebra_run() -> None:
 
 
 def test_the_operator_is_called_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiled graph calls no higher-order operator: its dispatch costs more than the check."""
+    """A compiled graph calls the operator itself, because the dispatch of the higher-order operator is expensive."""
     compiled = nbcompile.compile(solve)
     b = torch.ones(4, 2)
     compiled(regular(), b)
@@ -49,7 +49,7 @@ def test_the_operator_is_called_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_results_are_those_of_the_higher_order_operator() -> None:
-    """A tuple of results follows the token as it is; one result, a list, or None stands behind it alone."""
+    """The items of a tuple follow the token; one result, a list, or None is a single item after it."""
     run = effects.callee(with_effects)
     token, values = torch.tensor([]), torch.tensor([[3.0, 1.0], [2.0, 5.0]])
     for operator, arguments in (
@@ -68,13 +68,13 @@ def test_results_are_those_of_the_higher_order_operator() -> None:
 
 
 def test_other_targets_are_called_as_they_are() -> None:
-    """An operator without an effect is its own callee."""
+    """An operator without an effect is called unchanged."""
     assert effects.callee(torch.ops.aten.mm.default) is torch.ops.aten.mm.default
 
 
 @pytest.mark.parametrize("trained", [False, True])
 def test_a_graph_with_effects_has_a_plan_in_c(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No token is an argument or a result, so that neither AOTAutograd nor Python runs the steps."""
+    """No token is an argument or a result of the graph, so that the plan runs in C."""
 
     def refuse(*_: object) -> object:
         raise AssertionError("the wrapper in Python runs")

@@ -1,4 +1,4 @@
-"""Extension modules in C: the text that is compiled, and the thread of a first call."""
+"""Extension modules in C: the source text, and the thread of a first call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.runtime import extension
 
 
 def test_included_files_are_part_of_the_text(tmp_path):
-    """A header beside the source is; one of the system is not."""
+    """An included file in the source's folder is part of the text; a system header is not."""
     (tmp_path / "own.h").write_text("int own;\n")
     source = tmp_path / "it.c"
     source.write_text('#include "own.h"\n#include <stdio.h>\nint f;\n')
@@ -18,7 +18,7 @@ def test_included_files_are_part_of_the_text(tmp_path):
 
 
 def test_a_file_in_cpp_of_the_same_name_is_compiled_too(tmp_path):
-    """It is no second part of itself."""
+    """A C++ file of the same name is compiled, too, and does not include itself."""
     source, other = tmp_path / "it.c", tmp_path / "it.cpp"
     assert extension._in_cpp(source) == ()
     other.write_text("")
@@ -27,7 +27,7 @@ def test_a_file_in_cpp_of_the_same_name_is_compiled_too(tmp_path):
 
 
 def test_a_first_call_has_a_thread_without_modes():
-    """Gradients are on there though the caller has switched them off; the result is the caller's."""
+    """Gradients are enabled in that thread though the caller has disabled them; the caller gets the result."""
     first = extension.first_call_in_its_own_thread(lambda n: (n, torch.is_grad_enabled(), threading.get_ident()))
     with torch.no_grad():
         number, enabled, thread = first(3)

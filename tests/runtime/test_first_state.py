@@ -1,4 +1,4 @@
-"""What the C files know of torch is tried out once in a process: in whatever state the first call finds it."""
+"""The self-test of the C files succeeds in any state of torch at the first call, and runs once in a process."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_tools_are_had_whatever_the_state_of_the_first_call(state):
 
 
 def test_the_default_dtype_does_not_matter():
-    """As little as a default of float64."""
+    """A default dtype of float64 does not matter either."""
     _tried("torch.no_grad()", "torch.set_default_dtype(torch.float64)")
 
 

@@ -1,4 +1,4 @@
-"""Launches through NVIDIA's driver library: the errors of a driver, grids of launches, and machines without a driver."""
+"""Launches through NVIDIA's driver library: driver errors, grids of launches, and machines without a driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kernel(**other):
     ((), "7", (), 7), (("s0",), "(s0 + 31) // 32", (33,), 2), (("s0", "s1"), "s0 * s1", (3, 4), 12),
 ])  # fmt: skip
 def test_a_grid_is_a_function_of_the_sizes(sizes, grid, given, expected):
-    """In the order in which the kernel takes them."""
+    """The grid is computed from the sizes in the order of the kernel's arguments."""
     assert gpu_launcher.grid_function(kernel(sizes=sizes, grid=grid))(*given) == expected
 
 
@@ -34,7 +34,7 @@ def test_a_grid_is_a_function_of_the_sizes(sizes, grid, given, expected):
     (801, RuntimeError, ["driver error 801"]),
 ])  # fmt: skip
 def test_errors_of_the_driver_are_those_of_eager_mode(result, cls, words):
-    """What was done, to which kernel; whether an earlier launch may be at fault, and whether the device is lost."""
+    """An error names the operation and the kernel, possible earlier launches, and a lost device."""
     with pytest.raises(cls) as raised:
         gpu_launcher.raise_error(result, "the driver's text", "launch", "k: sin of line 3")
     text = str(raised.value)
@@ -46,7 +46,7 @@ def test_errors_of_the_driver_are_those_of_eager_mode(result, cls, words):
 
 
 def test_an_error_without_a_text_has_one():
-    """A newer driver may return numbers that are not known here."""
+    """An error number that is unknown here has a text: a newer driver may return it."""
     with pytest.raises(RuntimeError, match=r"driver error 12345 \(an error that the driver has no text for\) to load"):
         gpu_launcher.raise_error(12345, "", "load", None)
 
@@ -58,7 +58,7 @@ def test_an_out_of_memory_error_is_caught_as_programs_catch_it():
 
 
 def test_memory_is_freed_by_the_collector_and_by_those_who_keep_some(monkeypatch):
-    """Tensors in cycles, and what pools hold for later."""
+    """Memory is freed by the garbage collector and by the pools."""
 
     class Holder:
         pass
@@ -77,7 +77,7 @@ def test_memory_is_freed_by_the_collector_and_by_those_who_keep_some(monkeypatch
 
 
 def test_a_machine_without_a_driver_says_so(monkeypatch):
-    """The reason names no traceback; another library is another question."""
+    """The reason has no traceback; a missing other library is another error."""
     monkeypatch.setenv(gpu_launcher.VARIABLE, "/nowhere/libcuda.so.1")
     found = gpu_launcher.open_launcher(find())
     assert isinstance(found, NoGpu)
@@ -89,7 +89,7 @@ def test_a_machine_without_a_driver_says_so(monkeypatch):
 
 
 class Module:
-    """The extension in C: it writes down what it is asked for."""
+    """The extension in C: it records its calls."""
 
     def capability(self, device):
         return 9, 0, 100 + device
@@ -99,7 +99,7 @@ class Module:
 
 
 def test_a_kernel_is_prepared_with_all_that_a_launch_needs():
-    """Its name in the texts of errors has what it computes; the image is a plain tuple, as C reads it."""
+    """The kernel's name in error texts contains its operators; the image is a plain tuple, as C reads it."""
     gpu = GpuLauncher(Module(), 13000, 1)
     image = Image(b"code", "k", 128, 0, 3)
 
@@ -116,6 +116,6 @@ def test_a_kernel_is_prepared_with_all_that_a_launch_needs():
 
 
 def test_the_kernels_of_a_gpu_are_tritons():
-    """The others are C++."""
+    """Kernels for a GPU are Triton, other kernels are C++."""
     ours = kernel(language="triton")
     assert gpu_launcher.kernels_on_gpu([kernel(), ours]) == (ours,)

@@ -1,4 +1,4 @@
-"""Kernels and programs are called with what they expect, or not at all."""
+"""Kernels and programs are called only with the expected arguments."""
 
 import gc
 import sys
@@ -32,7 +32,7 @@ def kernels():
 
 
 def test_the_extension_is_in_use():
-    """Here the launcher in C was built and passed its self-test (else everything below tests the fallback twice)."""
+    """The launcher in C is built and passes its self-test (otherwise all tests below test the fallback twice)."""
     assert not isinstance(launcher.extension_module(compiler()), launcher.NoLauncher)
 
 
@@ -57,7 +57,7 @@ def loaded(x):
 
 
 def test_a_program_takes_one_list_and_empties_it():
-    """AOTAutograd's convention: one list, which no longer holds the inputs afterwards."""
+    """The program empties its list of inputs, which is AOTAutograd's convention."""
     x = torch.randn(3, 5)
     function, inputs = loaded(x), [x]
     assert function._boxed_call
@@ -93,7 +93,7 @@ def test_other_strides_are_copied_and_other_shapes_refused():
 
 
 def test_misaligned_and_empty_inputs():
-    """Data that begins anywhere, and tensors without elements."""
+    """Data at any alignment, and tensors without elements, give right results."""
     x = torch.randn(101)[1:]
     torch.testing.assert_close(loaded(x)([x])[0], x + 1)
     empty = torch.empty(0, 5)
@@ -101,7 +101,7 @@ def test_misaligned_and_empty_inputs():
 
 
 def test_threads_share_a_program():
-    """A program keeps nothing between calls: eight threads at once get their own results."""
+    """A program has no state between calls: eight concurrent threads get separate results."""
     xs = [torch.full((50_000,), float(at)) for at in range(8)]
     function, wrong = loaded(xs[0]), []
 

@@ -1,4 +1,4 @@
-"""The size of a store is limited: what was not used for longest is removed first, with all its files."""
+"""The size limit of a store: the least recently used entries are removed first, with all their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def written(folder, name, size, used):
 
 
 def test_the_oldest_go_first(tmp_path):
-    """As many as are needed, and no more; the time of the last use is that of any file."""
+    """Only as many entries as necessary are removed; an entry's last use is that of any of its files."""
     files = [written(tmp_path, f"{used}", 100, used) for used in (3, 1, 2)]
     beside = written(tmp_path, "1.beside", 50, 10)
     entries = [least_used.entry((files[0],)), least_used.entry((files[1], beside)), least_used.entry((files[2],))]
@@ -33,7 +33,7 @@ def test_the_oldest_go_first(tmp_path):
 
 
 def test_files_that_another_process_has_removed(tmp_path):
-    """They have no size, and removing them is no error."""
+    """A file that another process removed has no size, and its removal is no error."""
     gone = least_used.entry((tmp_path / "gone",))
     assert (gone.files, gone.size) == ((), 0)
     path = written(tmp_path, "here", 10, 1)
@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def added(name, size, age):
-    """An entry of another process, that many seconds old."""
+    """An entry of another process, of this age in seconds."""
     key = store.key_of(name)
     path = store.add(key, ".so", lambda draft: draft.write_bytes(b"x" * size))
     store.add(key, ".cpp", lambda draft: draft.write_bytes(b"text"))
@@ -62,9 +62,9 @@ def added(name, size, age):
 
 
 def test_a_store_that_is_too_large(folder):
-    """Kernels that were not used for longest are gone, texts and checksums as well; a use counts."""
+    """The least recently used kernels are removed, with their texts and checksums; a fetch counts as use."""
     keys = [added(f"kernel {age}", 1 << 20, age) for age in (4000, 3000, 2000)]
-    assert store.fetch(keys[0], ".so") is not None  # used now
+    assert store.fetch(keys[0], ".so") is not None  # used at this time
     store.shrink(folder, (5 << 20) // 2)
     assert [store.fetch(key, ".so") is not None for key in keys] == [True, False, True]
     assert not list(folder.rglob(f"{keys[1]}*"))
@@ -72,7 +72,7 @@ def test_a_store_that_is_too_large(folder):
 
 
 def test_what_this_process_uses_stays(folder):
-    """Also where it is larger than the limit by itself, and however long ago it was loaded."""
+    """An entry that this process loaded is not removed, even if it is larger than the limit, or old."""
     key = store.key_of("mine")
     path = store.add(key, ".so", lambda draft: draft.write_bytes(b"x" * 1000))
     for file in path.parent.iterdir():
@@ -83,7 +83,7 @@ def test_what_this_process_uses_stays(folder):
 
 
 def test_a_store_with_many_entries_that_stay(tmp_path, monkeypatch):
-    """Each is looked at once: no entry is compared with the others."""
+    """No entry is compared with the others: each is read once."""
     files = [written(tmp_path, f"{number:040x}.so", 1, time.time()) for number in range(300)]
     found, compared = [least_used.entry((file,)) for file in files], []
     monkeypatch.setattr(store, "entries", lambda folder: iter(found))
@@ -94,7 +94,7 @@ def test_a_store_with_many_entries_that_stay(tmp_path, monkeypatch):
 
 
 def test_the_size_is_looked_at_when_entries_are_added(folder, monkeypatch):
-    """By the first of a process, and by each 32nd; other files in the folder are left alone."""
+    """The first entry of a process, and each 32nd one, triggers a check of the size; foreign files are not removed."""
     old = added("old", 1 << 20, 3000)
     note = folder / "note.txt"
     note.write_text("mine")
@@ -128,7 +128,7 @@ def kernels(folder):
 
 
 def test_a_second_process_with_a_lower_limit(tmp_path):
-    """It removes what the first one left, computes what it should, and keeps what it needs; the first then builds anew."""
+    """Another process with a lower limit removes the first one's entries, and both compute correct results."""
     assert run(PROGRAM.format("x * 2 + 1"), tmp_path) == "[3.0, 3.0, 3.0]"
     first = kernels(tmp_path)
     for file in tmp_path.rglob("*"):

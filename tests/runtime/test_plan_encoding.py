@@ -1,4 +1,4 @@
-"""Steps of a plan are tuples for the launcher in C, which refuses what it could not run.
+"""Steps of a plan are encoded as tuples for the launcher in C, which refuses invalid steps.
 
 Read next: nbcompile/runtime/plan_encoding.py
 """
@@ -19,7 +19,7 @@ aten, prims = torch.ops.aten, torch.ops.prims
 
 
 def test_outputs_and_values() -> None:
-    """An output is a slot, a view of one, or a value; a size that a call computes is a tuple."""
+    """An output is a slot, a view of one, or a value; a symbolic size is a tuple."""
     assert plan_encoding.output(PlanOutput(3)) == (3, None)
     assert plan_encoding.output(PlanOutput(3, ((2, RuntimeSize(0)), (1, 1), 4))) == (3, ((2, (0,)), (1, 1), (4,)))
     assert plan_encoding.output(PlanOutput(None, value=RuntimeSize(1))) == (None, (1,))
@@ -32,7 +32,7 @@ def shape() -> TensorShape:
 
 
 def with_tokens(returned: int) -> tuple[LaunchPlan, dict[str, Any]]:
-    """A token is made in slot 1, passed to a check of slot 0, which makes slot 2, and ends."""
+    """A plan that creates a token in slot 1, passes it to a check of slot 0, and sinks the check's token, slot 2."""
     targets = {
         "made": prims._make_token.default,
         "check": effects.with_effects,
@@ -50,7 +50,7 @@ def with_tokens(returned: int) -> tuple[LaunchPlan, dict[str, Any]]:
 
 
 def test_a_plan_has_no_tokens() -> None:
-    """What is left of the calls with an effect is the operators, in their order."""
+    """Calls with an effect become the operators themselves, in order, without tokens."""
     plan, targets = with_tokens(3)
     steps, operators = effects.without_tokens(plan, targets)
     assert steps == (Call("check", (AtSlot(0), "name"), (("is_matrix", True),), ()), plan.steps[3])
@@ -61,13 +61,13 @@ def test_a_plan_has_no_tokens() -> None:
 
 @pytest.mark.parametrize("token", [1, 2])
 def test_a_token_that_is_returned_stays(token: int) -> None:
-    """A plan that returns one of its tokens is left as it is."""
+    """A plan that returns a token is unchanged."""
     plan, targets = with_tokens(token)
     assert effects.without_tokens(plan, targets) == (plan.steps, targets)
 
 
 def test_results_lose_the_token() -> None:
-    """The results behind a token are those of the operator: one, or an item of several."""
+    """The result indices of a call without a token are those of the operator."""
     one = Call("x", (AtSlot(1), aten.sin.default, AtSlot(0)), (), (ExternResult((1,), 3, shape()),))
     several = Call("x", (AtSlot(1), aten.max.dim, AtSlot(0), 0), (), (ExternResult((2,), 3, shape()),))
     made = with_tokens(3)[0].steps[0]
@@ -80,7 +80,7 @@ def test_results_lose_the_token() -> None:
 
 
 def test_programs_are_checked() -> None:
-    """What the launcher is told of an argument is a slot that exists, or a list that is there."""
+    """The launcher refuses an encoding with an invalid slot or a missing list."""
     extension = extension_module(compiler())
     number = dtype_code(extension, torch.float32)
     result = (1, (), number, (2,), (1,), print)

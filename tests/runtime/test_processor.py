@@ -1,4 +1,4 @@
-"""What depends on the processor is a choice, and each choice holds."""
+"""Settings that depend on the processor, and their effect."""
 
 import warnings
 
@@ -19,13 +19,13 @@ SIZES = {
 
 
 def test_settings_and_table_have_the_same_words():
-    """The setting's choices are the sets that can be compiled for, and this processor's own."""
+    """The setting's choices are the instruction sets of the table, and the processor's own."""
     assert set(config.CHOICES["instruction_set"]) == {processor.NATIVE, *processor.INSTRUCTION_SETS}
 
 
 @pytest.mark.parametrize("name", processor.INSTRUCTION_SETS)
 def test_kernels_are_compiled_for_the_instruction_set(name):
-    """The compiler itself says how wide a vector is, and whether it may multiply and add at once."""
+    """The compiler reports the vector width and fused multiply-add of the chosen instruction set."""
     chosen = toolchain.for_kernels(compiler(), name)
     macros = compiler_processes.run((*chosen.command, *chosen.flags, "-dM", "-E", "-x", "c++", "-"), "")[1]
     wide = 64 if "__AVX512F__" in macros else 32 if "__AVX__" in macros else 16
@@ -35,7 +35,7 @@ def test_kernels_are_compiled_for_the_instruction_set(name):
 
 
 def test_the_setting_chooses_kernels_alone():
-    """Other kernels than the processor's own are other entries of the store; what calls kernels is built once."""
+    """Kernels for another instruction set are other entries of the store; the launcher is built once."""
     source = 'extern "C" __attribute__((visibility("default"))) int answer() { return __SSE2__ + 41; }'
     own = cpp.load(source, compiler()).path
     with config.patch(instruction_set="sse2"):
@@ -44,7 +44,7 @@ def test_the_setting_chooses_kernels_alone():
 
 
 def test_choices_are_part_of_the_key(monkeypatch):
-    """What was compiled under one choice is not loaded under another; also not under another of ATen's."""
+    """Code for one choice is not loaded under another one, of ATen's choices either."""
 
     def f(x):
         return x + 1
@@ -60,7 +60,7 @@ def test_choices_are_part_of_the_key(monkeypatch):
 
 
 def test_instructions_that_the_processor_lacks_are_not_run(monkeypatch):
-    """The graph runs through ATen, and a warning says why."""
+    """A graph for missing instructions runs through ATen, with a warning."""
     monkeypatch.setattr(processor, "features", lambda: frozenset({"sse2"}))
     nbcompile.reset()
     x = torch.randn(9)
@@ -70,14 +70,14 @@ def test_instructions_that_the_processor_lacks_are_not_run(monkeypatch):
 
 @pytest.mark.parametrize("variable", ["NBCOMPILE_INSTRUCTION_SET", "NBCOMPILE_PRODUCTS"])
 def test_a_word_that_is_no_choice_warns(variable, monkeypatch):
-    """The default is used."""
+    """An unknown choice warns, and the default is used."""
     monkeypatch.setenv(variable, "mmx")
     with pytest.warns(UserWarning, match=rf"\${variable}: expected one of .*(onednn|sse2).*, got 'mmx'"):
         assert config._word(variable, "native") == "native"
 
 
 def test_variables_are_read():
-    """In a new process."""
+    """A new process reads the environment variables."""
     choices = {"NBCOMPILE_INSTRUCTION_SET": "sse2", "NBCOMPILE_PRODUCTS": "aten", "NBCOMPILE_COMPILE_THREADS": "3"}
     program = "from nbcompile import config as c; print(c.instruction_set, c.products, c.compile_threads)"
     assert python(program, **choices).split() == ["sse2", "aten", "3"]
@@ -85,7 +85,7 @@ def test_variables_are_read():
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_any_number_of_compilers_makes_the_same(count, monkeypatch, tmp_path):
-    """A long unit is divided between so many; results are the same."""
+    """A long unit is split among the compilers; the results do not depend on their number."""
     asked = []
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cpp, "PIECE", 200)
@@ -142,7 +142,7 @@ def test_each_library_multiplies_as_eager(name, products):
 
 
 def test_settings_of_the_cache_are_no_part_of_the_key(monkeypatch):
-    """A program that is run again with another limit, or compiles in the background, loads what it stored before."""
+    """The cache's settings are not part of the key: a program loads its entries under another limit, too."""
 
     def f(x):
         return x + 1

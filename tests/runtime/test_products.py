@@ -1,4 +1,4 @@
-"""Which library a matrix product of a program goes to, and that each gives eager's result."""
+"""The library of a matrix product in a program, with eager's result from each library."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def batches_with_a_sum() -> tuple[Product, tuple[torch.Tensor, ...]]:
 
 
 def between_others() -> tuple[Product, tuple[torch.Tensor, ...]]:
-    """Factors that are columns of something wider."""
+    """Factors that are columns of a wider tensor."""
     return lambda a, b: a[:, 8:-8] @ b[:, :SIDE], (numbers(SIDE, SIDE + 16), numbers(SIDE, SIDE + 64))
 
 
@@ -83,7 +83,7 @@ AS_EAGER = (small, few_columns, every_other, one_for_all, scaled, doubles)
 
 @pytest.fixture
 def calls_of_onednn(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[], int]]:
-    """How many products oneDNN was asked for since the last question, by its own log."""
+    """The number of products that oneDNN computed since the last call, from its log."""
     with torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON):
         capfd.readouterr()
         yield lambda: sum(",exec,cpu,matmul" in line for line in capfd.readouterr().out.splitlines())
@@ -100,7 +100,7 @@ def check(product: Product, args: tuple[torch.Tensor, ...]) -> None:
 @pytest.mark.parametrize("products", config.CHOICES["products"])
 @pytest.mark.parametrize("of", LARGE)
 def test_large_products_go_to_the_chosen_library(of, products, calls_of_onednn):
-    """By default oneDNN's on a processor that is not Intel's, where torch lets it; rounding is about that of eager's."""
+    """By default large products use oneDNN on processors that are not Intel's; the rounding is close to eager's."""
     nbcompile.reset()
     with config.patch(products=products):
         check(*of())
@@ -126,14 +126,14 @@ def by_default():
     ],
 )
 def test_the_library_is_chosen_by_processor_and_setting(features, maker, products, expected, monkeypatch):
-    """Of any processor, by what it says of itself."""
+    """The processor's description and the setting choose the library."""
     monkeypatch.setattr(processor, "_description", lambda: {"flags": features, "vendor_id": maker})
     with config.patch(products=products):
         assert processor.multiplies_by_onednn() == expected
 
 
 def test_a_library_that_refuses_is_asked_once(calls_of_onednn, monkeypatch):
-    """Where torch's function throws on this processor, products are ATen's, and right; asked against better knowledge."""
+    """If torch's function raises on this processor, products run through ATen, with right results."""
     monkeypatch.setattr(processor, "multiplies_by_onednn", lambda: True)
     nbcompile.reset()
     check(*linear())
@@ -142,14 +142,14 @@ def test_a_library_that_refuses_is_asked_once(calls_of_onednn, monkeypatch):
 
 @pytest.mark.parametrize("of", AS_EAGER)
 def test_other_products_are_eagers(of, calls_of_onednn):
-    """Small ones, of few columns, with gaps, with other scales or of other types go where eager's go: bit by bit the same."""
+    """Small, narrow, strided or scaled products, and those of other dtypes, are bitwise equal to eager's."""
     product, args = of()
     assert torch.equal(nbcompile.compile(lambda *args: product(*args))(*args), product(*args))
     assert calls_of_onednn() == 0
 
 
 def test_torchs_switch_counts_at_each_call(calls_of_onednn):
-    """torch.backends.mkldnn.flags(enabled=False) gives eager's own bits, from the same compiled graph."""
+    """torch.backends.mkldnn.flags(enabled=False) gives eager's bits, from the same compiled graph."""
     product, args = mm()
     compiled = nbcompile.compile(lambda *args: product(*args))
     compiled(*args)
@@ -169,7 +169,7 @@ def test_torchs_switch_counts_at_each_call(calls_of_onednn):
     ids=["result detached", "factors detached", "without gradients"],
 )
 def test_autograd_does_not_see_the_bias_copied(function):
-    """A result that has no gradient has none because a parameter's values were put into it, and is as new as eager's."""
+    """A result without a gradient does not get one from the copied bias, and its version is eager's."""
     x, w, b = numbers(SIDE, SIDE), *(torch.nn.Parameter(each.clone()) for each in (numbers(448, SIDE), numbers(448)))
     found, eager = nbcompile.compile(lambda *args: function(*args))(x, w, b), function(x, w, b)
     seen = [(each.requires_grad, each.is_leaf, each._version) for each in (found, eager)]
@@ -190,7 +190,7 @@ GRADIENT_FREE = {
 @pytest.mark.parametrize("with_onednn", [True, False])
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_autograd_does_not_see_what_a_library_does(name, with_onednn, side):
-    """Whichever library works: parameters among the factors leave no trace on a result without a gradient."""
+    """A result without a gradient does not get one from parameters among the factors, with either library."""
     x, w, b = numbers(side, side), *(torch.nn.Parameter(each.clone()) for each in (numbers(side, side), numbers(side)))
     function = GRADIENT_FREE[name]
     with torch.backends.mkldnn.flags(enabled=with_onednn):
@@ -200,7 +200,7 @@ def test_autograd_does_not_see_what_a_library_does(name, with_onednn, side):
 
 
 def test_nan_and_infinity_pass_through(calls_of_onednn):
-    """What is no number in a factor is none in the rows and columns that it belongs to, and nowhere else."""
+    """NaN and infinity of a factor appear only in the rows and columns that depend on them."""
     left, right = numbers(SIDE, SIDE).clone(), numbers(SIDE, 448).clone()
     left[3, 5], right[7, 11] = float("nan"), float("inf")
     found, eager = nbcompile.compile(lambda a, b: a @ b)(left, right), left @ right
@@ -208,7 +208,7 @@ def test_nan_and_infinity_pass_through(calls_of_onednn):
 
 
 def test_sizes_that_a_call_decides(calls_of_onednn):
-    """With symbolic sizes each call's product is looked at: a small one is eager's, a large one oneDNN's."""
+    """With symbolic sizes each call chooses: ATen for a small product, oneDNN for a large one."""
     compiled = nbcompile.compile(lambda a, b: (a @ b).relu(), dynamic=True)
     for rows in (8, 600, 9, 700):
         left, right = numbers(rows, SIDE), numbers(SIDE, 448)
@@ -217,7 +217,7 @@ def test_sizes_that_a_call_decides(calls_of_onednn):
 
 
 def test_derivatives_of_large_products():
-    """Both factors' derivatives are products as well."""
+    """The derivatives of both factors are products, too."""
     left, right = (each.clone().requires_grad_() for each in (numbers(SIDE, SIDE), numbers(SIDE, 448)))
     found = nbcompile.compile(lambda a, b: (a @ b).sin())(left, right)
     given = numbers(SIDE, 448)

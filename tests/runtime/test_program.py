@@ -1,4 +1,4 @@
-"""Tensors on their way into and out of a graph's kernels."""
+"""Inputs and results of a graph's kernels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from nbcompile.runtime import program
 
 
 def test_an_input_is_what_the_graph_was_compiled_for():
-    """Another shape, type or device is an error: kernels would read elsewhere."""
+    """Another shape, dtype or device of an input is an error."""
     x = torch.ones(2, 3)
     assert program.expect(x, (2, 3), (3, 1), torch.float32) is x
-    assert program.expect(None, (), (), torch.float32) is None  # a token that orders effects
+    assert program.expect(None, (), (), torch.float32) is None  # a token, which orders effects
     for size, dtype in (((3, 2), torch.float32), ((2, 3), torch.float64)):
         with pytest.raises(ValueError, match="was given"):
             program.expect(x, size, (3, 1), dtype)
@@ -21,7 +21,7 @@ def test_an_input_is_what_the_graph_was_compiled_for():
 
 
 def test_other_strides_are_copied_unless_the_graph_writes_to_the_input():
-    """A write must reach the caller's own tensor."""
+    """An input with other strides is copied, unless the graph mutates it: then it is an error."""
     x = torch.arange(6.0).reshape(3, 2).t()
     copied = program.expect(x, (2, 3), (3, 1), torch.float32)
     assert copied is not x and copied.stride() == (3, 1) and torch.equal(copied, x)
@@ -30,7 +30,7 @@ def test_other_strides_are_copied_unless_the_graph_writes_to_the_input():
 
 
 def test_strides_of_single_elements_address_nothing():
-    """Of a dimension of one element, and of a tensor without any."""
+    """The stride of a dimension of size 1, and of a tensor without elements, does not matter."""
     one = torch.ones(1, 3).as_strided((1, 3), (77, 1))
     assert program.expect(one, (1, 3), (3, 1), torch.float32) is one
     none = torch.ones(0, 3).as_strided((0, 3), (5, 5))
@@ -38,7 +38,7 @@ def test_strides_of_single_elements_address_nothing():
 
 
 def test_results_of_operators_get_the_layout_that_was_promised():
-    """A wrong shape is the fault of the operator's fake implementation, and named so; ATen may differ in its type."""
+    """A wrong shape is an error of the operator's fake implementation; an ATen operator may return another dtype."""
     x = torch.arange(6.0).reshape(3, 2).t()
     assert program.adopt(x, (2, 3), (3, 1), torch.float32, "my::op").stride() == (3, 1)
     assert program.adopt(x, (2, 3), (1, 2), torch.float64, "aten.op").dtype == torch.float64
@@ -49,20 +49,20 @@ def test_results_of_operators_get_the_layout_that_was_promised():
 
 
 def test_views_count_from_the_tensors_own_data():
-    """Wherever it begins in its storage."""
+    """The offset of a view counts from the tensor's first element."""
     x = torch.arange(10.0)[2:]
     assert program.view(x, (2,), (2,), 1).tolist() == [3.0, 5.0]
 
 
 def test_memory_is_taken_over_by_another_type():
-    """The offset is counted in elements of the new one."""
+    """The offset of reused memory counts in elements of the new dtype."""
     x = torch.zeros(8, dtype=torch.float32)[4:]
     taken = program.take_over(x, (2,), (1,), torch.float64)
     assert taken.data_ptr() == x.data_ptr() and taken.dtype == torch.float64
 
 
 def test_a_profiled_call_is_a_range_and_is_reported():
-    """Label, places, arguments and result; the result is the function's own."""
+    """A listener gets label, locations, arguments and result of a profiled call."""
     met = []
     program.listeners.append(met.append)
     try:

@@ -1,4 +1,4 @@
-"""A shared object that is incomplete is never loaded: it would end the process."""
+"""An incomplete shared object is not loaded: it would crash the process."""
 
 import dataclasses
 import shlex
@@ -20,7 +20,7 @@ def built(tmp_path_factory):
 
 
 def test_what_the_compiler_builds_is_complete(built, tmp_path):
-    """A whole shared object has no defect, also with bytes behind it."""
+    """A complete shared object has no defect, also with trailing bytes."""
     for content in (built, built + b"more"):
         path = tmp_path / "x.so"
         path.write_bytes(content)
@@ -29,7 +29,7 @@ def test_what_the_compiler_builds_is_complete(built, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="headers of ELF files")
 def test_any_cut_is_seen(built, tmp_path):
-    """Wherever the file ends too early, there is a defect."""
+    """A file that ends too early has a defect, wherever it ends."""
     path = tmp_path / "x.so"
     for size in {0, 1, 4, 15, 16, 40, 63, 64, 100, 700, len(built) - 1, *range(0, len(built), 997)}:
         path.write_bytes(built[:size])
@@ -38,7 +38,7 @@ def test_any_cut_is_seen(built, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="headers of ELF files")
 def test_what_is_no_shared_object_is_seen(tmp_path):
-    """Text, headers that point beyond the file, unknown classes, and no file at all are defects."""
+    """Text, headers that point beyond the file, unknown classes, and a missing file are defects."""
     path = tmp_path / "x.so"
     assert shared_object.defect(path)
     for content in (b"nonsense" * 100, b"\x7fELF" + b"\xff" * 200, b"\x7fELF\x02\x01" + b"\x7f" * 200, b"\x7fELF"):
@@ -49,7 +49,7 @@ def test_what_is_no_shared_object_is_seen(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="headers of ELF files")
 @pytest.mark.parametrize("size", [0, 700])
 def test_a_compiler_that_reports_success_and_leaves_half_a_file(size, tmp_path):
-    """The build fails with what is wrong; nothing is loaded."""
+    """If the compiler succeeds with an incomplete file, the build fails with the defect."""
     real, script = compiler(), tmp_path / "compiler"
     script.write_text(
         f'#!/bin/sh\n{shlex.join(real.command)} "$@" || exit 1\n'

@@ -14,7 +14,7 @@ def own_directory(tmp_path, monkeypatch):
 
 
 def test_what_was_added_is_found_again(tmp_path):
-    """A built entry is fetched by its key, and lies below $NBCOMPILE_CACHE_DIR."""
+    """A built entry is fetched by its key, from $NBCOMPILE_CACHE_DIR."""
     key = store.key_of("source", "flags")
     assert store.fetch(key, ".so") is None
     path = store.add(key, ".so", lambda draft: draft.write_bytes(b"code"))
@@ -23,7 +23,7 @@ def test_what_was_added_is_found_again(tmp_path):
 
 
 def test_a_damaged_entry_is_not_used():
-    """A truncated file is as good as none, and can be built again."""
+    """A truncated file counts as absent, and can be built again."""
     key = store.key_of("x")
     store.add(key, ".so", lambda draft: draft.write_bytes(b"complete")).write_bytes(b"compl")
     assert store.fetch(key, ".so") is None
@@ -32,7 +32,7 @@ def test_a_damaged_entry_is_not_used():
 
 
 def test_an_interrupted_build_leaves_nothing(tmp_path):
-    """Ctrl-C in the middle of a build leaves no file behind."""
+    """Ctrl-C during a build leaves no file behind."""
 
     def build(draft):
         draft.write_bytes(b"half")
@@ -47,7 +47,7 @@ def test_an_interrupted_build_leaves_nothing(tmp_path):
     "owner, name, first", [(Path, "mkdir", True), (Path, "touch", True), (shutil, "rmtree", False)]
 )
 def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, owner, name, first):
-    """Ctrl-C may come right after the draft (or its folder) was made, and right before it is removed."""
+    """Ctrl-C right after the draft (or its folder) was created, or right before it is removed, leaves no file."""
     plain, interrupts = getattr(owner, name), [KeyboardInterrupt()]
     key = store.key_of("interrupted", name)
 
@@ -66,7 +66,7 @@ def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, owner, name, fi
 
 
 def test_what_a_killed_compiler_writes_late_is_not_created():
-    """A process may outlive the signal that kills it for a moment: there is no folder any more for what it writes."""
+    """A killed process may write for a moment longer: the folder no longer exists, so nothing is created."""
     drafts = []
 
     def build(draft):
@@ -80,12 +80,12 @@ def test_what_a_killed_compiler_writes_late_is_not_created():
 
 
 def test_every_part_of_a_key_counts():
-    """Other flags, other key; and parts cannot run into each other."""
+    """Other flags give another key, and adjacent parts are separated."""
     assert len({store.key_of("a", "b"), store.key_of("a", "c"), store.key_of("ab", ""), store.key_of("ab")}) == 4
 
 
 def test_files_that_another_process_removes(tmp_path):
-    """A folder that is removed while the files are listed is left out; pathlib's glob would raise."""
+    """A folder that is removed during the listing is skipped; pathlib's glob would raise."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "kept.json").touch()

@@ -1,4 +1,4 @@
-"""The compiler is found, or its absence is a value."""
+"""The search for a compiler; if there is none, the result is a value with a reason."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from tests.support.targets import compiler
 
 
 def test_a_compiler_is_found_and_told():
-    """Its version and flags are known, for the record and the store's key."""
+    """The version and the flags of the compiler are known, for the record and for the store's key."""
     found = compiler()
     assert "-O3" in found.flags
     assert found.version in found.identity
 
 
 def test_no_compiler_is_a_value(monkeypatch, tmp_path):
-    """Without a compiler on the PATH there is a reason to show, and no exception."""
+    """Without a compiler on the PATH there is a reason, and no exception."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     found = toolchain.find()
@@ -23,12 +23,12 @@ def test_no_compiler_is_a_value(monkeypatch, tmp_path):
 
 
 def test_a_compiler_that_does_not_work_is_not_used(monkeypatch, tmp_path):
-    """$CXX that exists but builds nothing is passed over, with the next candidate in its place."""
+    """If $CXX exists but builds nothing, the next candidate is used."""
     monkeypatch.setenv("CXX", "false")
     assert isinstance(toolchain.find(), toolchain.Compiler)
 
 
 def test_what_the_compiler_says_is_the_message(tmp_path):
-    """Source that is refused raises BuildError with the compiler's own words."""
+    """Invalid source raises BuildError with the compiler's message."""
     with pytest.raises(compiler_processes.BuildError, match="nonsense"):
         toolchain.build(compiler(), "nonsense;", tmp_path / "x.so")

@@ -1,4 +1,4 @@
-"""A compiler that fails, hangs or dies, a disk that refuses: the function runs, one warning says why, the next one works."""
+"""Failures of the compiler and of the disk: the function runs, with one warning, and the next function compiles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ printf "%s" "$text" | exec g++ "$@"
 
 @pytest.fixture
 def fragile(tmp_path, monkeypatch):
-    """A compiler that does what the file that is returned says, when it is given a kernel."""
+    """A compiler that, for a kernel, fails in the way that the returned file says."""
     if shutil.which("g++") is None:
         pytest.skip("the script below calls g++")
     trouble, script = tmp_path / "trouble", tmp_path / "c++"
@@ -42,7 +42,7 @@ def fragile(tmp_path, monkeypatch):
 
 
 def call_twice(number: float) -> list[warnings.WarningMessage]:
-    """A new function, compiled and called twice; its warnings."""
+    """The warnings of two calls of a new compiled function."""
 
     def f(x):
         return torch.tanh(x * number).sum(-1)
@@ -69,22 +69,22 @@ def call_twice(number: float) -> list[warnings.WarningMessage]:
     ids=["fails", "dies", "hangs", "builds nothing"],
 )
 def test_trouble_with_the_compiler(fragile, monkeypatch, tmp_path, what, said):
-    """The graph runs through ATen; another function, later, is compiled."""
-    call_twice(1.0)  # finds out about the compiler
+    """The graph runs through ATen, and a later function is compiled."""
+    call_twice(1.0)  # looks for the compiler
     fragile.write_text(what)
     if "sleep" in what:
         monkeypatch.setenv(compiler_processes.PATIENCE, "3")
     told = call_twice(2.0)
     assert len(told) == 1
     assert said in str(told[0].message)
-    prebuild.start().join()  # it writes to the store as well
+    prebuild.start().join()  # writes to the store, too
     assert [path for path in (tmp_path / "store").rglob("*") if path.name.count("-") and path.suffix == ".so"] == []
     fragile.unlink()
     assert call_twice(3.0) == []
 
 
 def test_a_missing_compiler_is_told_once(monkeypatch, tmp_path):
-    """Everything runs through ATen."""
+    """Without a compiler all graphs run through ATen, with one warning."""
     monkeypatch.setenv("CXX", "no-such-compiler-1")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert len(call_twice(1.0)) == 1
@@ -93,7 +93,7 @@ def test_a_missing_compiler_is_told_once(monkeypatch, tmp_path):
 
 @pytest.mark.fast_path
 def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
-    """Nothing can be written where kernels are kept, nor where entries are: the graph runs through ATen."""
+    """If neither the kernel store nor the entry store can be written, the graph runs through ATen."""
     call_twice(1.0)
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(storage, "_warned", set())
@@ -111,7 +111,7 @@ def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
 
 
 def test_a_folder_that_refuses_is_replaced_by_one_for_this_process(monkeypatch, tmp_path):
-    """Kernels are built all the same."""
+    """If the folder cannot be written, kernels are built in a folder of this process."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "file" / "below"))
     told = call_twice(6.0) + call_twice(7.0)
@@ -120,7 +120,7 @@ def test_a_folder_that_refuses_is_replaced_by_one_for_this_process(monkeypatch, 
 
 
 def test_many_builders_of_one_kernel_do_not_harm_one_another(monkeypatch, tmp_path):
-    """Whoever looks finds a whole entry, or none."""
+    """Concurrent builds of one kernel: each reader finds a complete entry, or none."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     key, content, wrong = store.key_of("one"), b"x" * 100_000, []
 

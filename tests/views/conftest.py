@@ -1,4 +1,4 @@
-"""One headless Chromium for a file of tests; pages that are fetched from nowhere."""
+"""One headless Chromium for each test file; pages fetch nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-# As strict as pages get: anything fetched, or evaluated from text, is a violation.
+# The strictest content policy of a host: a fetch, or evaluated text, is a violation.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    """The browser; the test is left out where there is none. Playwright keeps an event loop running: not for long."""
+    """The browser, or a skip without one. Playwright keeps an event loop running, so it is closed after each file."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api").sync_playwright().start()
@@ -26,7 +26,7 @@ def chromium():
 
 @pytest.fixture
 def browser_page(chromium):
-    """Opens HTML as a page; at the end, nothing was fetched and no script complained."""
+    """A function that opens HTML as a page; the test fails if the page fetched something or a script failed."""
     opened, complaints = [], []
 
     def open_page(body, width=1280, theme="light", policy=POLICY, **options):
@@ -35,7 +35,7 @@ def browser_page(chromium):
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"error {error}"))
         page.on("console", lambda message: complaints.append(f"console {message.text}"))
-        # What violates the policy is told on the console, so it is a complaint.
+        # A violation of the policy is on the console, so it is a complaint.
         head = f'<meta http-equiv="Content-Security-Policy" content="{policy}"><meta charset=utf-8><meta name=color-scheme content="light dark"><title>A page</title>'
         page.set_content(f"<!doctype html><html lang=en>{head}<main>{body}</main>")
         opened.append(context)

@@ -1,4 +1,4 @@
-"""How notebooks and pages show an output's HTML, each as a page that does the same to it.
+"""Models of notebooks and pages: for each host a page that treats an output's HTML as the host does.
 
 Read from the sources of the hosts in November 2026: JupyterLab 4.5 (rendermime/src/renderers.ts, apputils/src/sanitizer.ts),
 VS Code's notebook renderers (extensions/notebook-renderers/src/index.ts), nbconvert 7, MyST's theme 1.4 (jupyter/components,
@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 
 # --- hosts that run scripts --------------------------------------------------------------------
 
-# What a host does with an output that a script hands to it.
+# The treatment of an output by a host that runs scripts.
 _LAB = """
 host.innerHTML = output;
 for (const old of [...host.querySelectorAll("script")]) {
@@ -24,8 +24,8 @@ for (const old of [...host.querySelectorAll("script")]) {
   old.replaceWith(script);
 }
 """
-# What JupyterLab says of all tables, lists and code in outputs (rendermime/style, 4.5), as strongly as it says it;
-# and, of where words break, what nbconvert says.
+# JupyterLab's rules for tables, lists and code in outputs (rendermime/style, 4.5), with the same specificity;
+# and nbconvert's rules for word breaks.
 LAB_LOOKS = """<style>
 .jp-T .jp-R :is(pre, code) { border: 0; background-color: #fed; color: #123; font-size: 20px; line-height: 2; padding: 0; margin: 0 }
 .jp-T .jp-R :not(pre) > code { background-color: #eee; padding: 1px 5px }
@@ -52,7 +52,7 @@ LAB_LOOKS = """<style>
 
 
 def in_lab(output: str) -> str:
-    """An output among JupyterLab's styles, which stand before it."""
+    """An output after JupyterLab's styles."""
     return f'{LAB_LOOKS}<div class="jp-T"><div class="jp-R">{output}</div></div>'
 
 
@@ -68,7 +68,7 @@ for (const old of [...host.querySelectorAll("script")]) {
 """
 # MyST's themes render outputs with JupyterLab's own renderer, or put long ones in as a fragment.
 _MYST = "host.append(document.createRange().createContextualFragment(output));"
-# marimo keeps styles and sets the rest as text of the page: no script runs.
+# marimo keeps styles and inserts the rest as HTML: no script runs.
 _MARIMO = "host.innerHTML = output;"
 
 

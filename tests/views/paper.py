@@ -1,4 +1,4 @@
-"""The text of a PDF that Chromium wrote, as a reader of it would copy it, without its spaces.
+"""The text of a PDF from Chromium, as a reader would copy it, without spaces.
 
 Chromium writes glyph numbers and, for each font, a table from these to characters (PDF 32000-1, 9.10.3).
 """

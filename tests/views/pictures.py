@@ -1,4 +1,4 @@
-"""Screenshots of views, as they are drawn in light and dark, wide and narrow.
+"""Screenshots of views in light and dark, wide and narrow.
 
     python -m tests.views.pictures build/pictures/gpu              a program for sm_90: seven layers, roofline, tiles
     python -m tests.views.pictures build/pictures/gpu roofline     one of them
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """What a reader has set, and how wide the window is."""
+    """The reader's settings, and the width of the window."""
 
     scheme: str
     width: int
@@ -39,9 +39,9 @@ class Look(NamedTuple):
 LOOKS = {f"{scheme}.{width}": Look(scheme, width) for scheme in ("light", "dark") for width in (1200, 700, 400)}
 """By the part of a file's name."""
 HOSTS = {
-    # Most pages are light, whatever the reader prefers.
+    # Most pages are light, whatever the reader's setting is.
     "no_theme": Look("dark", 700, ""),
-    # The switch of a site is stronger than the reader's system.
+    # The switch of a site overrides the reader's system.
     "light_switch": Look("dark", 700, "<script>document.documentElement.dataset.theme = 'light'</script>"),
     "dark_switch": Look(
         "light", 700,
@@ -72,7 +72,7 @@ PARTS = {
 
 
 def block(x, w, scale):
-    """A matrix product, and what follows it: a row's softmax, a transpose, a sum over columns."""
+    """A matrix product, a softmax over rows, a transpose, and a sum over columns."""
     hidden = torch.relu(x @ w) * scale
     weights = torch.softmax(hidden, -1)
     turned = hidden.t() + 1
@@ -88,8 +88,8 @@ def for_a_gpu() -> Record:
 
 
 def opened(looks: Iterable[Look]) -> Iterator[Page]:
-    """A page of a browser for each look."""
-    with importlib.import_module("playwright.sync_api").sync_playwright() as play:  # the tests do without
+    """A browser page for each look."""
+    with importlib.import_module("playwright.sync_api").sync_playwright() as play:  # the tests do without it
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
         for look in looks:
             yield browser.new_page(viewport={"width": look.width, "height": 900}, color_scheme=look.scheme)
@@ -97,14 +97,14 @@ def opened(looks: Iterable[Look]) -> Iterator[Page]:
 
 
 def unfold(page: Page) -> None:
-    """Open everything."""
+    """Unfold everything."""
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
 
 
 def select(page: Page) -> None:
     """Select an operator in the graph."""
     page.locator("svg [data-n]", has_text=SELECTED).first.click()
-    page.mouse.move(0, 0)  # what is below the mouse would be marked, too
+    page.mouse.move(0, 0)  # an element below the mouse would be marked, too
 
 
 def part(page: Page, name: str) -> Locator:

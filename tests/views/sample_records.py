@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).with_name("samples")
 
 
 def line(number: int, function: str, code: str, mark: str = "", offset: int = -1) -> StackLine:
-    """A stack line whose caret range is where ``mark`` stands in the code."""
+    """A stack line with the columns of ``mark`` in the code."""
     start = code.find(mark) if mark else -1
     return StackLine(FILE, number, function, code, start, start + len(mark) if start >= 0 else -1, offset)
 
@@ -68,7 +68,7 @@ def tensor_guard(compile_id: str, index: int, name: str, shape: str, stack: tupl
 
 @functools.cache
 def compiled(name: str) -> Record:
-    """The record that the compiler made of a program of sample_programs.py."""
+    """The record of a program of sample_programs.py."""
     return codec.from_json((SAMPLES / f"{name}.json").read_text())
 
 
@@ -78,7 +78,7 @@ def simple() -> Record:
 
 
 def simple_frame() -> CompiledFrame:
-    """The frame of it."""
+    """The frame of that record."""
     return simple().frames[0]
 
 
@@ -118,7 +118,7 @@ def empty() -> Record:
 
 
 def long_chain(length: int) -> Record:
-    """A graph of many operators over few lines, as a model in a loop gives."""
+    """A graph of many operators over few lines, as of a model with a loop."""
     source = "def chain(x):\n    for block in blocks:\n        x = x + 1\n        x = torch.relu(x)\n    return x\n"
     lines = (line(3, "chain", "x = x + 1"), line(4, "chain", "x = torch.relu(x)"))
     nodes = [node("0/0", 0, "l_x_", "placeholder", "L_x_", "()", source="L['x']", stack=(lines[0],))]

@@ -1,4 +1,4 @@
-"""Notes at the lines of the user's function, and the underline of what raised."""
+"""Notes at the lines of the user's function, and the carets of an exception."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.views import sample_records as sample
 
 
 def test_carets_stand_below_the_expression():
-    """The underline is as long as the expression; without columns there is none."""
+    """The carets are as long as the expression; without columns there are none."""
     assert annotated_source.carets(StackLine("f", 1, "f", "x = g(y)", 4, 8)) == "    ^^^^"
     assert annotated_source.carets(StackLine("f", 1, "f", "x = g(y)")) == ""
 
 
 def test_every_line_tells_what_happened_to_it():
-    """Operators, what they move, guards, the break and the point of resumption stand at their lines."""
+    """Operators, their traffic, guards, the break and the resume point are at their lines."""
     record = sample.save_break()
 
     def notes(frame):
@@ -42,7 +42,7 @@ def noting(x):
 
 
 def test_a_side_effect_goes_by_the_users_name():
-    """The residual program names what it changes; the note beside the line says the user's name."""
+    """The residual program has a generated name; the note at the line has the user's name."""
     record = nbcompile.explain(noting, backend="eager")(torch.ones(3)).record
     frame = record.frames[0]
     assert [annotated_source.replayed(frame, each) for each in frame.mutations] == [("seen", "seen.extend([1])")]
@@ -51,7 +51,7 @@ def test_a_side_effect_goes_by_the_users_name():
 
 
 def test_every_line_tells_who_runs_it():
-    """A generated kernel or an operator of ATen; and after a break, in which frame the line is compiled."""
+    """A line runs as a generated kernel or through ATen; after a break it names the frame that compiles it."""
 
     def told(record, kind):
         frame = record.frames[0]
@@ -64,5 +64,5 @@ def test_every_line_tells_who_runs_it():
 
 
 def test_carets_end_with_the_line():
-    """A record from a file may hold any number of columns: the underline is never longer than the line."""
+    """The carets end with the line, although a record from a file may have any columns."""
     assert annotated_source.carets(StackLine("f", 1, "f", "x = g(y)", 4, 10**30)) == "    ^^^^"

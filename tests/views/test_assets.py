@@ -1,4 +1,4 @@
-"""Style and script of a page."""
+"""Styles and scripts of a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.views import sample_records as sample
 
 
 def test_each_output_carries_only_what_its_sections_need():
-    """An output is saved with its notebook: a small graph needs no tools, a record without breaks no rules for them."""
+    """A small graph has no tools, and a record without breaks has no styles for them."""
     page = html.render(sample.simple(), "graph")
     whole = len(str(assets.script(*html.ALL_PROGRAMS))) + len(str(assets.styles(*html.ALL_STYLES)))
     carried = sum(len(each) for each in (str(assets.styles()), str(assets.script())))
@@ -16,7 +16,7 @@ def test_each_output_carries_only_what_its_sections_need():
 
 
 def test_what_is_carried_can_be_taken_off():
-    """A page of the documentation has style and script once."""
+    """A documentation page removes styles and scripts from each output, and has them once."""
     body = html.render(sample.simple(), "graph") * 2
     bare, count = assets.without_assets(body)
     assert count == 4 and str(assets.styles()) not in bare and "<script" not in bare
@@ -24,7 +24,7 @@ def test_what_is_carried_can_be_taken_off():
 
 
 def test_comments_and_long_names_are_not_sent():
-    """Names that are registered for the whole page stay: they have a hyphen."""
+    """Comments are removed from styles; names that the whole page uses remain, because they have a hyphen."""
     text = assets.style_text(*html.ALL_STYLES)
     assert "/*" not in text and "\n" not in text
     assert text.count("{") == text.count("}")

@@ -1,4 +1,4 @@
-"""What nobody should pass and somebody does: strange names, hostile reprs, huge numbers, records of other versions."""
+"""Unusual input: strange names, hostile reprs, huge numbers, records of other versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.views.test_html import Page
 
 
 def shown(function, *arguments, **keywords):
-    """What was compiled for a call, as text and as a page that is balanced; the value that it gave."""
+    """The record of a call as text and as balanced HTML, and the call's value."""
     nbcompile.reset()
     explained = nbcompile.explain(function, backend="eager")(*arguments, **keywords)
     page = html.render(explained.record)
@@ -27,7 +27,7 @@ def shown(function, *arguments, **keywords):
 
 
 def test_names_that_are_no_markup(tmp_path):
-    """``<lambda>``, quotes, backslashes, marks that turn the writing round, emoji: the names stand as they are."""
+    """``<lambda>``, quotes, backslashes, bidirectional marks and emoji appear literally."""
     strange = "d\"q' \\ \N{RIGHT-TO-LEFT OVERRIDE} \N{PARTY POPPER} <img src=x onerror=alert(1)>"
     table = {strange: torch.ones(3)}
     for page in shown(lambda table: table[strange] * 2, table):
@@ -64,7 +64,7 @@ class Huge:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("cls", [Raises, Hangs, Huge])
 def test_reprs_that_raise_hang_or_are_endless(cls):
-    """No view needs the repr of a user's object: it is compiled, shown, and the page stays small."""
+    """The views call no repr of a user's object, so the page remains small."""
 
     def scaled(x, thing):
         return x * thing.k
@@ -78,7 +78,7 @@ def test_reprs_that_raise_hang_or_are_endless(cls):
     "value", [float("nan"), float("inf"), -0.0, 2**100, -(2**100), 10**30 + 0.5, "\u2028", "\0", ""]
 )
 def test_numbers_and_texts_at_the_edge(value):
-    """NaN, infinities, numbers beyond 64 bits, line separators and NUL in guards: shown, and JSON in the page is JSON."""
+    """NaN, infinities, large integers, line separators and NUL in guards are shown, and the JSON is valid."""
 
     def chosen(x, value):
         return x + 1 if value == 7 else x - 1
@@ -99,7 +99,7 @@ def test_numbers_and_texts_at_the_edge(value):
     "value", [float("nan"), -0.0, 2**100, "d\"q' \\ \N{RIGHT-TO-LEFT OVERRIDE} \N{PARTY POPPER} <b>"]
 )
 def test_the_form_takes_values_at_the_edge(browser_page, value):
-    """The call that was compiled is a hit of its own entry, as in the kernel; another value is not."""
+    """In the form, as in the kernel, the compiled call hits its entry, and another value misses."""
 
     def chosen(x, value):
         return x + 1 if value == 7 else x - 1
@@ -123,7 +123,7 @@ def older(schema):
     [older(0), older(99), older("one"), "", "[]", "{}", "not json", '{"schema": 1}', '{"schema": 1, "function": 3}'],
 )
 def test_records_of_other_versions_are_refused_in_one_line(written, tmp_path, capsys):
-    """The command that draws a record says why it cannot, and writes no page."""
+    """The command refuses such a record with one line, and writes no page."""
     path, out = tmp_path / "record.json", tmp_path / "out.html"
     path.write_text(written)
     assert main(["draw", str(path), "-o", str(out)]) != 0
@@ -135,7 +135,7 @@ def test_records_of_other_versions_are_refused_in_one_line(written, tmp_path, ca
 
 
 def test_a_view_that_fails_is_one_line(monkeypatch):
-    """Whatever a picture meets, the cell keeps its value and says what happened."""
+    """If a view fails, the cell has its value and one line about the failure."""
     monkeypatch.setattr("nbcompile.views.html.render", lambda *_: 1 / 0)
     bundle = Explanation(sample.simple())._repr_mimebundle_()
     assert bundle["text/html"] == "nbcompile: f cannot be drawn: ZeroDivisionError: division by zero"

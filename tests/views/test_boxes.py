@@ -1,4 +1,4 @@
-"""Boxes of a graph: big graphs are folded, and lose no node."""
+"""Boxes of a graph: a large graph is folded, without losing a node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.views import sample_records as sample
 
 @given(st.integers(2, 400), st.integers(8, 60))
 def test_a_big_graph_is_folded_and_loses_nothing(length, most):
-    """Every node is in exactly one box, boxes stay few, and arrows only point forward."""
+    """Each node is in exactly one box, there are few boxes, and edges only point forward."""
     graph = sample.long_chain(length).frames[0].graph
     shown = boxes.boxes(graph, most)
     assert [each for box in shown for each in box.nodes] == [node.id for node in graph.nodes]
@@ -24,7 +24,7 @@ def test_a_big_graph_is_folded_and_loses_nothing(length, most):
 
 
 def test_folding_does_not_need_stacks():
-    """A graph without user lines (from another tool) is folded by position."""
+    """A graph without user lines is folded by position, without a stack."""
     graph = sample.long_chain(300).frames[0].graph
     graph = replace(graph, nodes=tuple(replace(node, stack=()) for node in graph.nodes))
     shown = boxes.boxes(graph)
@@ -33,7 +33,7 @@ def test_folding_does_not_need_stacks():
 
 
 def test_a_model_is_folded_by_its_modules():
-    """Boxes of a big graph are what modules did, by the names that people use; equal neighbours are told once."""
+    """A large graph is folded by module, with the modules' names; equal neighbours are merged."""
 
     class Block(torch.nn.Module):
         def __init__(self, odd):
@@ -81,7 +81,7 @@ def helper_node(number: int, modules: tuple[str, ...], *lines: tuple[str, int]) 
 
 
 def test_a_helper_that_a_module_calls_is_one_box():
-    """The mask that a model makes is a box named by its call; what blocks do, and short helpers, are drawn."""
+    """A model's mask is a box with the name of its call; blocks, and short helpers, are drawn."""
     nodes = [helper_node(0, ("model",), ("forward", 3))]
     nodes += [helper_node(1 + n, ("model",), ("forward", 4), ("make_mask", 20 + n)) for n in range(9)]
     nodes += [helper_node(20 + n, ("model",), ("forward", 5), ("short", 40 + n)) for n in range(3)]

@@ -1,4 +1,4 @@
-"""Sentences about breaks: how often one was hit, and by whom."""
+"""Sentences about breaks: how many frames one ended, and which callers run into it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def twice(x):
 
 
 def said_of(function, *, nested):
-    """What is said of the break, if it ended more than one frame."""
+    """The sentence about a break that ended several frames, and their number."""
     nbcompile.reset()
     with nbcompile.config.patch(nested_graph_breaks=nested):
         record = nbcompile.explain(function, backend="eager")(torch.ones(3)).record
@@ -37,7 +37,7 @@ def said_of(function, *, nested):
 
 
 def test_a_break_is_met_by_every_caller_only_where_it_is():
-    """Each frame is the callee of the one before: then nested graph breaks help, and the promise is kept when tried."""
+    """The advice of nested graph breaks appears only if each frame is the callee of the last, and it is true."""
     promise = "With config.nested_graph_breaks it is met once, in `outermost`"
     said, _ = said_of(outermost, nested=False)
     assert said == f"one cause, 3 frames ended by it, since every caller meets it again. {promise}"

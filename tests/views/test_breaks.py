@@ -1,4 +1,4 @@
-"""Breaks and the tree of frames that they led to."""
+"""Graph breaks, and the tree of frames after them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def page(drawn) -> BeautifulSoup:
 
 
 def test_a_break_is_numbered_once():
-    """The same label at the break and in the tree, where it is named at the frame that it ended."""
+    """The break and the tree have the same label, in the tree at the frame that the break ended."""
     record = sample_records.save_break()
     text, tree = page(breaks.render(record, Limits())).text, page(breaks.tree(record, Limits())).text
     assert "B1" in text and "B1" in tree and "B2" not in text
@@ -25,14 +25,14 @@ def test_a_break_is_numbered_once():
 
 
 def test_a_record_without_a_break_has_no_section():
-    """Nor a tree of one frame."""
+    """A record without a break has neither the section nor a tree."""
     assert breaks.render(sample_records.simple(), Limits()) is None
     assert breaks.tree(sample_records.simple(), Limits()) is None
     assert breaks.render(sample_records.empty(), Limits()) is None
 
 
 def test_a_break_that_ended_several_frames_is_said_above_the_tree():
-    """Once, with their number; it is one break in the list of them."""
+    """A break that ended several frames appears once above the tree, with their number."""
     record = sample_records.nested()
     drawn = page(breaks.tree(record, Limits()))
     assert [cause.text[:2] for cause in drawn.select("details > div > p, details > p") if cause.text.startswith("B")][
@@ -42,7 +42,7 @@ def test_a_break_that_ended_several_frames_is_said_above_the_tree():
 
 
 def test_texts_of_a_break_are_texts():
-    """Context, code and hints come from the program."""
+    """Context, code and hints of the program are escaped."""
     record = sample_records.save_break()
     frame = record.frames[0]
     hostile = replace(frame.breaks[0], title="<i>", explanation="<i>", hints=("<i>",), context="<i>", reason="<i>",
@@ -54,7 +54,7 @@ def test_texts_of_a_break_are_texts():
 
 
 def test_carets_are_below_the_expression():
-    """In the columns of the line as it is shown; a line without columns has none."""
+    """The carets are at the columns of the shown line; a line without columns has none."""
     shown = breaks.stack((StackLine("a.py", 3, "f", "y = save(x)", 4, 11), StackLine("b.py", 4, "g", "return y")))
     lines = page(shown).text.splitlines()
     at = next(at for at, line in enumerate(lines) if "save" in line)
@@ -64,7 +64,7 @@ def test_carets_are_below_the_expression():
 
 
 def test_what_is_cut_is_told():
-    """Breaks keep their numbers."""
+    """A cut list states its length, and the breaks keep their numbers."""
     record = sample_records.save_break()
     found = record.frames[0].breaks[0]
     many = tuple(

@@ -1,4 +1,4 @@
-"""The HTML in a real browser: nothing is fetched or fails, links and keys work, also where an output stands twice."""
+"""The HTML in a real browser: no fetches, no errors; links and keys work, also if an output appears twice."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ document.body.append(result);
 
 
 def browse(page, tmp_path, width=1200):
-    """The page after its scripts ran, and what the browser complained of."""
+    """The page after its scripts ran, and the browser's complaints."""
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")
     command = [
@@ -97,7 +97,7 @@ KERNEL = ["n0..5", "n0..5", "n1..5", "n1..5", "n1 n4", "n1..5", "n1..5", "n1..5"
 
 
 def test_an_output_that_stands_twice_works_twice(tmp_path):
-    """Drawings open, lines link to nodes and kernel lines, keys move, the filter works; in a strict page."""
+    """Drawings open, lines link to nodes and kernel lines, keys and the filter work in both copies."""
     seen = probed(html.render(sample.simple()), tmp_path)
     dark, light = seen.pop("dark"), seen.pop("light")
     assert seen == {
@@ -111,13 +111,13 @@ def test_an_output_that_stands_twice_works_twice(tmp_path):
 
 
 def test_a_narrow_page_does_not_scroll_sideways(tmp_path):
-    """At 500 px (a side panel, or 200 % zoom) everything stays inside; wide code scrolls in its own pane."""
+    """At 500 px (a side panel, or 200 % zoom) only wide code scrolls sideways, in its pane."""
     assert probed(html.render(sample.simple()), tmp_path, width=500)["overflow"] is False
 
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_every_record_is_shown_without_complaint(name, tmp_path):
-    """No script error in any of the situations, and as many drawings as graphs."""
+    """No record causes a script error, and each has as many drawings as graphs."""
     record = sample.ALL[name]()
     dom, complaints = browse(f"<!doctype html><meta charset=utf-8>{html.render(record)}", tmp_path)
     assert complaints == []
@@ -126,7 +126,7 @@ def test_every_record_is_shown_without_complaint(name, tmp_path):
 
 
 def test_deep_links_into_a_report(chromium, tmp_path):
-    """An address opens its frame and section, with or without scripts; a selected node is part of the address."""
+    """A URL opens its frame and section, with or without scripts; a selected node is part of the URL."""
     path = tmp_path / "report.html"
     path.write_text(report.of_record(sample.recompiled()), encoding="utf-8")
     for scripts in (True, False):

@@ -20,14 +20,14 @@ def frame(*instructions: Instruction, residual: tuple[Instruction, ...] = ()):
 
 
 def test_a_line_is_named_where_it_begins():
-    """Also a second time, after another one; an instruction without a line has none, and ends the line before it."""
+    """The line number is at the first instruction of each line, also if the line appears again after another one."""
     shown = [Instruction(at * 2, "NOP", "", line) for at, line in enumerate((3, 3, 4, 0, 4, 3))]
     numbers = [line[:3].strip() for line in list(bytecode.as_text(frame(*shown)))[1:]]
     assert numbers == ["3", "", "4", "", "4", "3"]
 
 
 def test_an_argument_is_one_line():
-    """Whatever a constant of the program holds; lines of the listing and instructions stay one for one."""
+    """An argument is one line of the listing, whatever the constant contains."""
     shown = (Instruction(0, "LOAD_CONST", "'a\nb\u2028c'", 1), Instruction(2, "RETURN_VALUE", "", 1))
     text = list(bytecode.as_text(frame(*shown)))
     assert len(text) == 3 and "RETURN_VALUE" in text[2]
@@ -35,13 +35,13 @@ def test_an_argument_is_one_line():
 
 
 def test_arguments_begin_in_one_column():
-    """Behind the longest opcode of the listing."""
+    """Arguments are aligned after the longest opcode of the listing."""
     text = list(bytecode.as_text(frame(Instruction(0, "POP", "x", 1), Instruction(2, "BINARY_SUBSCR", "y", 1))))[1:]
     assert text[0].index(" x") == text[1].index(" y")
 
 
 def test_both_are_shown_where_both_are_known():
-    """The page has a pane for each, and the text a title."""
+    """Both listings have a pane in the page, and a title in the text."""
     given, other = (Instruction(0, "NOP", "", 1),), (Instruction(0, "POP_TOP", "", 0),)
     both = frame(*given, residual=other)
     page = BeautifulSoup(str(bytecode.render(both, links.frame_links(both), Limits())), "html.parser")
@@ -57,7 +57,7 @@ def test_both_are_shown_where_both_are_known():
 
 
 def test_a_real_function_has_the_offsets_of_dis():
-    """As the interpreter reads them."""
+    """The offsets of a real function are those of dis."""
 
     def f(x):
         return x + 1

@@ -1,4 +1,4 @@
-"""A resume tree as a program: run, it gives what the function gives, and what the tree shows of it is what runs."""
+"""A resume tree as a program, which gives the function's results, and is what the tree shows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def recorded(name, *, as_one):
 @pytest.mark.parametrize("as_one", [False, True], ids=["classic", "nested"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_gives_what_the_function_gives(name, as_one, capsys):
-    """Random inputs; results, what is printed and what is changed are eager's; every frame of the tree is in it."""
+    """For random inputs, results, output and mutations are eager's; the program has every frame of the tree."""
     function, arguments, record = recorded(name, as_one=as_one)
     text = chain.program(record)
     compiled = {each.id for each in record.frames if each.residual}
@@ -106,7 +106,7 @@ def test_the_program_gives_what_the_function_gives(name, as_one, capsys):
 
 
 def test_what_was_not_compiled_says_so():
-    """The other branch of a condition was never met: the program stops there, in words."""
+    """If a branch was not compiled, the program raises there, with the reason."""
     function, _, record = recorded("branches", as_one=False)
     space = {**globals()}
     exec(chain.program(record), space)
@@ -117,7 +117,7 @@ def test_what_was_not_compiled_says_so():
 
 
 def test_it_is_written_as_a_file(tmp_path):
-    """It runs in a process of its own where the function's globals are."""
+    """With the function's globals, the program runs in another process."""
     from nbcompile.views.explanation import Explanation
 
     _, _, record = recorded("branches", as_one=False)
@@ -149,7 +149,7 @@ SHAPE = """
 @pytest.mark.browser
 @pytest.mark.parametrize("as_one", [False, True], ids=["classic", "nested"])
 def test_the_tree_on_the_page_is_the_records(browser_page, as_one):
-    """Nested lists as the frames were called; each unfolds by key to its Python, what it carries, what runs between."""
+    """The nested lists are the frames; each unfolds by key to its Python, its live values, and the eager code."""
     _, _, record = recorded("nested", as_one=as_one)
     page = browser_page(html.render(record, "tree"))
     assert page.evaluate(SHAPE) == shape(links.resume_tree(record))
@@ -166,7 +166,7 @@ def test_the_tree_on_the_page_is_the_records(browser_page, as_one):
 
 
 def test_without_scripts_the_python_is_there():
-    """In elements that fold by themselves."""
+    """Without scripts the Python is in elements that unfold natively."""
     text = Page(html.render(sample.nested(), "tree", assets=False)).text
     for frame in sample.nested().frames:
         assert frame.residual.strip() in text

@@ -18,7 +18,7 @@ def comparison() -> Comparison:
 
 
 def test_verdicts():
-    """One sentence for: nothing compiled, all equal, known differences only, unknown ones."""
+    """There is a sentence for nothing compiled, all equal, known differences only, and unknown ones."""
     whole = comparison()
     known = replace(whole, differences=(Difference("graph", "f", "a", "b", "a reason"),))
     assert verdict(replace(whole, ours=Record("f"), theirs=Record("f"))) == "Neither compiler compiled anything."
@@ -34,7 +34,7 @@ def test_unknown_differences_come_first():
 
 
 def test_html_has_both_columns_and_escapes():
-    """Both compilers head the columns; text of the user is escaped; the fragment has no id."""
+    """The columns have the compilers' names; the user's text is escaped; the fragment has no id."""
     page = render(comparison())
     assert "&lt;f&gt;" in page
     assert "<f>" not in page
@@ -43,7 +43,7 @@ def test_html_has_both_columns_and_escapes():
 
 
 def test_text_has_the_numbers():
-    """Each number is on a line with its unit, unknown ones say so."""
+    """Each number has its unit, and unknown numbers are marked."""
     view = ComparisonView(replace(comparison(), facts=(Fact("guards", 3, None), Fact("first call", 1.5, 2.5, "s"))))
     lines = [line.split() for line in str(view).splitlines()]
     assert ["guards", "3", "unknown"] in lines

@@ -21,7 +21,7 @@ X = node("x", "", ("4", "8"))
 
 
 def test_an_operator_reads_its_inputs_and_writes_its_result():
-    """Each operator for itself, as eager mode runs them."""
+    """Each operator reads its inputs and writes its result, as in eager mode."""
     one = node("a", "torch.sin", ("4", "8"), inputs=(X.id,))
     two = node("b", "torch.cos", ("4", "8"), inputs=(X.id,))
     assert costs.of_line(frame(X, one), (one.id,)) == 2 * 4 * 8 * 4
@@ -29,13 +29,13 @@ def test_an_operator_reads_its_inputs_and_writes_its_result():
 
 
 def test_views_move_nothing():
-    """They hand on memory that is there."""
+    """A view moves no bytes."""
     view = node("v", "torch.Tensor.permute", ("8", "4"), inputs=(X.id,))
     assert costs.of_line(frame(X, view), (view.id,)) == 0
 
 
 def test_symbols_have_the_values_of_the_call():
-    """A size that only the run knows makes the whole line unknown: a sum without it would be too small."""
+    """A line with an unbacked size has no total, because a partial sum would be too small."""
     known = node("k", "torch.sin", ("2*s0", "4"))
     assert (
         costs.of_line(
@@ -60,11 +60,11 @@ def test_symbols_have_the_values_of_the_call():
     ("torch.float64", 8), ("torch.bfloat16", 2), ("torch.bool", 1), ("torch.float8_e4m3fn", 1), ("torch.complex64", 8),
 ])  # fmt: skip
 def test_the_size_of_a_type_is_in_its_name(dtype, size):
-    """All of torch's types have their bits there; bool takes a byte."""
+    """The names of torch's dtypes contain their bits; bool has a byte."""
     assert costs._item_size(dtype) == size
 
 
 @pytest.mark.parametrize(("moved", "text"), [(0, "0 B"), (9_999, "9999 B"), (16_384, "16 kB"), (5 * 10**13, "50 TB")])
 def test_bytes_in_words(moved, text):
-    """At most four digits."""
+    """A byte count has at most four digits."""
     assert costs.words(moved) == text

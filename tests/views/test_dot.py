@@ -1,4 +1,4 @@
-"""Graphs as DOT: labels are drawn literally, boxes are laid out."""
+"""Graphs as DOT: labels are literal, and boxes have a layout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NASTY = [
 
 @pytest.mark.parametrize("text", NASTY)
 def test_labels_are_drawn_literally(text):
-    """Graphviz takes ``<...>`` for markup and backslashes for escapes: not in our labels."""
+    """Graphviz takes ``<...>`` for markup and backslashes for escapes; our labels are literal."""
     pygraphviz = pytest.importorskip("pygraphviz", reason="labels are checked on a real drawing")
     graph = graphviz.Digraph()
     graph.node("n0", label=dot.escaped(text))
@@ -37,7 +37,7 @@ def test_labels_are_drawn_literally(text):
 
 @pytest.mark.parametrize("name", ["simple", "save_break", "mutating"])
 def test_a_small_graph_is_drawn_whole(name):
-    """One box a node, one arrow a use, all of them placed."""
+    """The drawing has one box per node and one edge per use, all with positions."""
     graph = sample.ALL[name]().frames[0].graph
     shown = boxes.boxes(graph)
     assert [box.nodes for box in shown] == [(node.id,) for node in graph.nodes]
@@ -50,7 +50,7 @@ def test_a_small_graph_is_drawn_whole(name):
 
 
 def test_without_a_layout_engine_there_is_no_arrangement(monkeypatch):
-    """No pygraphviz and no ``dot`` on the PATH: None, not an error."""
+    """Without pygraphviz and without ``dot`` on the PATH the result is None, not an error."""
     monkeypatch.setattr(dot, "pygraphviz", None)
     monkeypatch.setenv("PATH", "")
     dot._plain_layout.cache_clear()
@@ -61,7 +61,7 @@ def test_without_a_layout_engine_there_is_no_arrangement(monkeypatch):
 
 
 def test_the_dot_object_can_be_kept():
-    """Users get graphviz's own class, with a label for every box."""
+    """The user gets graphviz's class, with a label for each box."""
     digraph = dot.dot(sample.simple_frame().graph)
     assert isinstance(digraph, graphviz.Digraph)
     assert "torch" not in digraph.source, "labels are short names"

@@ -16,7 +16,7 @@ EMPTY = Explanation(sample_records.empty())
 
 
 def test_a_picture_that_fails_is_a_sentence(monkeypatch):
-    """The cell's result is kept; both forms say which function and why."""
+    """If a picture fails, the cell has its result, and both forms name the function and the reason."""
 
     def fails(*arguments, **keywords):
         raise KeyError("no such node")
@@ -28,7 +28,7 @@ def test_a_picture_that_fails_is_a_sentence(monkeypatch):
 
 
 def test_sections_are_chosen_by_name():
-    """Several at once, separated by commas or not; an unknown one is refused, and the explanation is not changed."""
+    """Several sections may be chosen; an unknown one is refused, and the explanation does not change."""
     explanation = Explanation(sample_records.simple())
     assert explanation.show("guards,graph").sections == explanation.show("guards", "graph").sections
     assert explanation.show("guards").show().sections is None and explanation.sections is None
@@ -37,7 +37,7 @@ def test_sections_are_chosen_by_name():
 
 
 def test_a_result_is_returned_or_raised():
-    """When it is asked for, and not before."""
+    """``result`` returns the value or raises the error, when it is read."""
     assert Explanation(EMPTY.record, returned=3).result == 3
     failed = Explanation(EMPTY.record, exception=ValueError("no"))
     assert repr(failed)
@@ -46,7 +46,7 @@ def test_a_result_is_returned_or_raised():
 
 
 def test_parts_of_a_record():
-    """A break that several frames met is one; frames that were skipped have no graph."""
+    """A break that ended several frames is one break; skipped frames have no graph."""
     nested = Explanation(sample_records.nested())
     (cause, times), *others = nested.breaks
     assert not others and times == sum(len(frame.breaks) for frame in nested.record.frames) and cause.title
@@ -58,13 +58,13 @@ def test_parts_of_a_record():
 
 
 def test_times_of_a_stage_are_added_up():
-    """Over all frames."""
+    """The times of a stage are added over all frames."""
     timings = (Timing("0/0", "tracing", 0.5), Timing("1/0", "tracing", 0.25), Timing("0/0", "guards", 1.0))
     assert Explanation(replace(EMPTY.record, timings=timings)).seconds == {"tracing": 0.75, "guards": 1.0}
 
 
 def test_files(tmp_path):
-    """The data comes back as it was; a reproducer needs a graph, and a frame that is there."""
+    """The JSON file reads back as the same record; a reproducer needs an existing frame with a graph."""
     explanation = Explanation(sample_records.simple())
     assert codec.from_json(explanation.save(tmp_path / "f.json").read_text()) == explanation.record
     compile(explanation.reproducer(tmp_path / "f.py").read_text(), "f.py", "exec")

@@ -1,4 +1,4 @@
-"""What is said of a record, independent of text or HTML."""
+"""Facts about a record, independent of text or HTML."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.views import sample_records as sample
 
 
 def test_sections_come_in_page_order():
-    """However they are asked for, they are shown in one order, each once."""
+    """Sections have one order, each appears once."""
     assert sections.chosen(["guards", "summary", "guards"]) == ("summary", "guards")
     assert sections.chosen("graph") == ("graph",)
     assert sections.chosen(None) == tuple(sections.SECTIONS)[1:]
 
 
 def test_an_unknown_section_is_refused_by_name():
-    """The message lists the sections that there are."""
+    """The error lists the known sections."""
     with pytest.raises(ValueError, match="no section is named 'grpah'; there are predict, summary, .*timings"):
         sections.chosen(["graph", "grpah"])
 
@@ -35,7 +35,7 @@ def test_an_unknown_section_is_refused_by_name():
     ],
 )
 def test_addresses_are_readable(expression, plain):
-    """Locals, globals and parts of modules are written as the user writes them; nothing else is touched."""
+    """Sources of locals, globals and modules are written as the user writes them; other texts are unchanged."""
     assert facts.readable(expression) == plain
 
 
@@ -45,12 +45,12 @@ def test_addresses_are_readable(expression, plain):
      ("torch.nn.functional.linear", "linear"), ("", "")],
 )  # fmt: skip
 def test_operators_have_short_names(target, short):
-    """The overload and the home of an operator are left out."""
+    """Operators are written without namespace and overload."""
     assert facts.short_target(target) == short
 
 
 def test_numbers_that_should_be_zero_are_marked():
-    """Breaks, recompiles, skipped and failed frames stand out; zero of them does not."""
+    """Breaks, recompiles, skipped and failed frames are marked if there are any."""
     tones = {tile.noun: (tile.number, tile.tone) for tile in facts.tiles(sample.skipped())}
     assert tones["graph break"] == (2, "warn")
     assert tones["failed frame"] == (1, "bad")
@@ -58,7 +58,7 @@ def test_numbers_that_should_be_zero_are_marked():
 
 
 def test_guards_are_grouped_by_what_they_are_about():
-    """What holds between values or sizes is no state of the process; ranges without an end are written as people do."""
+    """Relations between values are no process state; unbounded ranges are written as inequalities."""
     nbcompile.reset()
     record = nbcompile.explain(lambda x, y: x + y, backend="eager", dynamic=True)(torch.ones(3), torch.ones(3)).record
     (frame,) = record.frames

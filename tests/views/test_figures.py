@@ -1,4 +1,4 @@
-"""Every figure on a page says where in the record it comes from; each is worked out again from the record's JSON."""
+"""Each figure on a page has a reference into the record; the tests compute each figure again from the JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.views import sample_records as sample
 
 
 def follow(record, frame, reference):
-    """The figure that a reference stands for."""
+    """The figure of a reference."""
     path, *pipes = reference.split("|")
     if path.startswith("="):
         return int(path[1:])
@@ -32,7 +32,7 @@ def follow(record, frame, reference):
 
 
 def walk(value, path):
-    """The things at the end of a path; lists on the way are gone through."""
+    """The objects at the end of a path, through all lists."""
     found = [value]
     for name, index, field, sign, wanted in STEP.findall(path):
         if index:
@@ -95,7 +95,7 @@ def of_line(record, found, pipe, beyond=None):
 
 
 def begins(record, frame):
-    """The line at which a frame begins: a resume function goes on inside the user's function."""
+    """The first line of a frame: a resume function begins inside of the user's function."""
     parent = next((each for each in record["frames"] if each["id"] == frame.get("resumes")), {"resume_functions": []})
     lines = [each["line"] for each in parent.get("resume_functions", []) if each["name"] == frame["function"]]
     return lines[0] if lines else frame["first_line"]
@@ -110,7 +110,7 @@ def lines(record, found, pipe):
 
 
 def origins(record, found, pipe, beyond):
-    """The captured nodes that a kernel computes, by way of its buffers and the ATen graphs."""
+    """The captured nodes of a kernel, through its buffers and the ATen graphs."""
     (kernel,) = found
     frame = next(each for each in record["frames"] if kernel in walk(each, "compiled_graph.kernels"))
     buffers = {each["id"]: each.get("from_nodes", []) for each in walk(frame, "compiled_graph.buffers")}
@@ -123,7 +123,7 @@ def origins(record, found, pipe, beyond):
 
 
 def moved(record, found, pipe):
-    """Bytes that the operators of a line read and write, as text of at most four digits."""
+    """The bytes that the operators of a line read and write, as text of at most four digits."""
     frame = next(f for f in record["frames"] if found[0] in walk(f, "graph.nodes"))
     hints = {each["name"]: int(float(each["hint"])) for each in frame.get("symbols", []) if each.get("hint")}
     by_id = {each["id"]: each for each in found}
@@ -171,7 +171,7 @@ VOID = {"img", "br", "input", "meta"}
 
 
 class Page(HTMLParser):
-    """The figures of a page: (frame, section, reference, numbers), and the texts that have none of their own."""
+    """The figures of a page: (frame, section, reference, numbers), and texts without a reference."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -214,7 +214,7 @@ def strings(value):
 
 
 def audit(record):
-    """Follow every reference of every section; the references that were followed."""
+    """Follow each reference of each section; return the references."""
     plain = json.loads(codec.to_json(record))
     page = Page(html.render(record, [each for each in sections.USUAL], assets=False, limit=None))
     frames = {}
@@ -233,7 +233,7 @@ def audit(record):
     known = "\n".join(strings(plain))
     for names, text in page.loose:
         if "table" in names or not NUMBER.search(text):
-            continue  # rows begin with the name of what they are about: the next test
+            continue  # rows begin with the name of their object: the next test
         told = re.sub(r"^(·|Python|torch|nbcompile|why:|advice:)|\(tried: it helps\)", "", text)
         for line in re.findall(r"\(line (\d+) calls$", told):  # of a loop that a break ended
             assert int(line) in {found["line"] for found in walk(plain, "frames.breaks.stack")}
@@ -255,7 +255,7 @@ def wobbling(x, k):
 
 @functools.cache
 def compiled():
-    """A break, a recompilation with symbols, generated kernels, steps."""
+    """A record with a break, a recompilation with symbols, generated kernels, and steps."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(wobbling), api.new_recorder("wobbling")
     with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
@@ -266,12 +266,12 @@ def compiled():
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_every_figure_of_a_sample_is_worked_out_again(name):
-    """Counts, lines and times of each section; no number stands outside that the record does not say."""
+    """Counts, lines and times of each section equal the record's, and no other number appears."""
     audit(sample.ALL[name]())
 
 
 def test_every_figure_of_a_compiled_function_is_worked_out_again():
-    """The same for what was really compiled; many references, of each kind."""
+    """A compiled record has many references of each kind, and each figure is right."""
     followed = {re.sub(r"\d+", "", reference) for _, reference, _ in audit(compiled())}
     assert len(followed) >= 25, sorted(followed)
 
@@ -285,7 +285,7 @@ def rows(text, caption):
 
 
 def test_every_row_says_what_the_record_says_of_its_name():
-    """Nodes, buffers and the memory plan: shapes, lines and sizes, found again by the name that begins the row."""
+    """Shapes, lines and sizes of nodes, buffers and the memory plan are found by the name at the row's begin."""
     record = compiled()
     seen = 0
     for frame in json.loads(codec.to_json(record))["frames"]:
@@ -317,7 +317,7 @@ def test_every_row_says_what_the_record_says_of_its_name():
 
 
 def test_a_wrong_figure_is_found():
-    """The audit is no formality: a page that counts one more is refused."""
+    """A page with a wrong count fails the audit."""
     record = sample.simple()
     page = html.render(record, assets=False)
     page_of = html.render

@@ -1,4 +1,4 @@
-"""The figures of a kernel that was compiled for a GPU, on the page and as text."""
+"""The figures of a kernel for a GPU, on the page and as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUILT = Gpu("sm_90", 29, 16, 2048, 128, 0.625, lines=LINES[1:])
 
 
 def record(gpu: Gpu):
-    """The simple record, its kernel compiled for a GPU."""
+    """The simple record, with its kernel compiled for a GPU."""
     (frame,) = sample.simple().frames
     compiled = frame.compiled_graph
     kernels = (dataclasses.replace(compiled.kernels[0], gpu=gpu), *compiled.kernels[1:])
@@ -39,30 +39,30 @@ def page(gpu: Gpu) -> str:
 
 
 def cells(row: str) -> list[str]:
-    """Their texts; the space before a unit is a plain one."""
+    """The texts of cells, with plain spaces before units."""
     found = (re.sub(r"<[^>]+>", "", cell) for cell in re.split(r"</t[hd]>", row)[:-1])
     return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]
 
 
 def rows(gpu: Gpu) -> list[str]:
-    """Those of the table of the kernel's lines."""
+    """The rows of the table of the kernel's lines."""
     return [row for row in re.findall(r"<tr.*?</tr>", page(gpu)) if re.search(r"<th>\d+</th>", row)]
 
 
 def figures(gpu: Gpu) -> list[str]:
-    """Those of the kernel, each with its name."""
+    """The kernel's figures by name."""
     listed = re.search(r"sm_90, by ptxas, the simulator and a model:</p><ul[^>]*>(.*?)</ul>", page(gpu))
     return [re.sub(r"<[^>]+>", "", item) for item in listed[1].split("</li>")[:-1]]
 
 
 def test_the_page_says_for_which_gpu():
-    """And that nothing ran there."""
+    """The page names the GPU, and says that nothing ran there."""
     assert "compiled for sm_90, run in the simulator" in page(RAN)
     assert "compiled for" not in html.render(sample.simple(), ("kernels",))
 
 
 def test_each_figure_of_a_kernel_stands_with_its_name():
-    """What ptxas says, what was moved against the least, and how long it would take against the roofline."""
+    """The page has ptxas's figures, bytes moved against the minimum, and predicted time against the roofline."""
     assert figures(RAN) == [
         "29 registers", "0 B spilled", "2048 B shared", "62 % occupancy", "6 blocks of 128 threads", "8192 B moved",
         "2048 B at least", "25 % coalescing", "3.1 µs predicted", "2.0 µs roofline",
@@ -71,12 +71,12 @@ def test_each_figure_of_a_kernel_stands_with_its_name():
 
 
 def test_before_the_first_call_only_ptxas_has_spoken():
-    """A backward graph that was never run, say."""
+    """A kernel that has not run, for example of a backward graph, has only ptxas's figures."""
     assert figures(BUILT) == ["29 registers", "16 B spilled", "2048 B shared", "62 % occupancy", "not run"]
 
 
 def test_each_line_stands_above_its_ptx_and_sass():
-    """In one cell, as three columns of them would be wider than a page; linked to the operators of the line."""
+    """PTX and SASS are in the cell below their line, and are linked to the line's operators."""
     loading, adding = rows(RAN)
     text, moved, least, instructions = cells(loading)[1:]
     assert text.endswith("PTX 4 ld.global.b32, mov.u32SASS 4 LDG.E")
@@ -88,7 +88,7 @@ def test_each_line_stands_above_its_ptx_and_sass():
 
 
 def test_the_same_as_text():
-    """Below the kernel's name, in lines of 80 columns."""
+    """The text has the figures below the kernel's name, in lines of 80 columns."""
     shown = text.render(record(RAN), ("kernels",))
     figures = " ".join(shown.split())
     assert "backend inductor, compiled for sm_90, run in the simulator" in shown
@@ -98,7 +98,7 @@ def test_the_same_as_text():
 
 
 def test_a_record_keeps_them():
-    """Written as JSON and read back."""
+    """The record reads back from JSON with these figures."""
     assert codec.from_json(codec.to_json(record(RAN))) == record(RAN)
 
 
@@ -108,7 +108,7 @@ def asked(gpu: Gpu) -> list[predict.Question]:
 
 
 def test_a_prediction_asks_for_coalescing_occupancy_and_the_bottleneck():
-    """The key is computed: the nearest power of two, and the line that moves most for nothing is named."""
+    """The answers are computed: the nearest power of two, and the line with the most wasted traffic."""
     share, resident, waits = asked(RAN)
     assert [each.choices[each.answer] for each in (share, resident, waits)] == ["about 25 %", "about 50 %", "latency"]
     assert "moves 4096 B in sectors of 32 bytes, where 1024 B would do" in share.because
@@ -117,7 +117,7 @@ def test_a_prediction_asks_for_coalescing_occupancy_and_the_bottleneck():
 
 
 def test_where_nothing_is_wasted_no_line_is_blamed():
-    """Nor is anything asked of a kernel that did not run."""
+    """Without waste no line is named, and a kernel that did not run has no questions."""
     tidy = dataclasses.replace(RAN, coalescing=1.0, lines=LINES[1:])
     assert asked(tidy)[0].because == "exactly 100 %: no line moves more sectors than its threads use; 8192 B in all"
     assert asked(BUILT) == []

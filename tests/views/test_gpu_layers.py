@@ -54,7 +54,7 @@ def shown(record, browser_page):
 
 @pytest.mark.parametrize("layer", PLACES)
 def test_what_is_pointed_at_or_selected_lights_all_seven(shown, layer):
-    """From each layer, by mouse: what is pointed at as long as it is, what is pressed until something else is."""
+    """In each layer, an element below the mouse lights up all layers, and a click selects it."""
     place = shown.locator(PLACES[layer]).last
     place.hover()
     assert shown.evaluate(LIT, "n-hi") == SEVEN
@@ -67,7 +67,7 @@ def test_what_is_pointed_at_or_selected_lights_all_seven(shown, layer):
 
 @pytest.mark.parametrize("layer", PLACES)
 def test_keys_select_in_each_layer(shown, layer):
-    """The pane is one stop; arrows go to the element, Enter selects, and what is lit is marked for screen readers."""
+    """Each pane is one tab stop; arrows move, Enter selects, and a lit element is marked for screen readers."""
     place = shown.locator(PLACES[layer]).last
     stop = place.locator("xpath=ancestor-or-self::*[self::pre or self::tbody or name()='svg']").first
     stop.locator("[data-n][tabindex='0']").first.focus()
@@ -87,7 +87,7 @@ def test_keys_select_in_each_layer(shown, layer):
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_paper_has_all_seven(record, browser_page, scripts):
-    """Every word is in the PDF, folded or not, and pictures on a light ground, also of a reader whose pages are dark."""
+    """The PDF has each word, folded or not, and light pictures, also for a dark theme."""
     page = browser_page(html.render(record, pictures.SHOWN), theme="dark", java_script_enabled=scripts)
     printed, said = text_of(page.pdf()), page.evaluate(SAID)
     assert [words for words in said if letters(words) not in printed] == []
@@ -99,13 +99,13 @@ def test_paper_has_all_seven(record, browser_page, scripts):
     "look", [look if look == "dark.400" else pytest.param(look, marks=pytest.mark.slow) for look in pictures.LOOKS]
 )
 def test_axe_finds_nothing(record, browser_page, look):
-    """WCAG 2.2 AA in light and dark, wide and narrow."""
+    """axe finds no violation of WCAG 2.2 AA, in light and dark, wide and narrow."""
     theme, width, _ = pictures.LOOKS[look]
     assert violations(browser_page(html.render(record, pictures.SHOWN), theme=theme, width=width)) == []
 
 
 def test_every_picture_of_the_command_is_there(record, browser_page):
-    """Each part that ``python -m tests.views.pictures`` draws is found on its page, and is in sight."""
+    """Each part that ``python -m tests.views.pictures`` draws is on its page, and visible."""
     page = browser_page(html.render(record, pictures.SHOWN))
     pictures.unfold(page)
     for name in pictures.PARTS:
@@ -113,7 +113,7 @@ def test_every_picture_of_the_command_is_there(record, browser_page):
 
 
 def test_kernels_stand_in_the_order_in_which_they_run(record):
-    """A call of ATen, too, which the wrapper calls by its number."""
+    """Kernels are in execution order, calls of ATen by their number in the wrapper included."""
     page = html.render(record, ("kernels",))
     at = [
         page.index(f"<b>{name}") for name in ("aten.mm", "triton_relu_mul_softmax", "triton_relu_mul_sum", "triton_sum")

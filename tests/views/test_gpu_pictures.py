@@ -1,4 +1,4 @@
-"""The roofline and the drawing of tiles: what is in them, and that they can be read wherever they stand."""
+"""The roofline and the drawing of tiles: their contents, and their legibility in each host."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.views.test_html import luminance
 
 
 def pictures(gpu: Gpu) -> list[tuple[str, str]]:
-    """Alternative text and drawing of those of the section."""
+    """The alternative texts and drawings of the section."""
     found = re.findall(r'<img src="(data:[^"]*)" alt="([^"]*)"', page(gpu))
     return [(alt, urllib.parse.unquote(source)) for source, alt in found]
 
 
 def test_kernels_are_dots_below_the_roofline():
-    """One dot for each that ran, below the line; what it reaches stands in the alternative text."""
+    """Each kernel that ran is a dot below the roofline; the alternative text has its throughput."""
     (alt, drawing), _ = pictures(RAN)
     assert alt.startswith("Roofline of sm_90, by a model")
     assert "kernel0 reaches 0 %, limited by latency" in alt
@@ -32,18 +32,18 @@ def test_kernels_are_dots_below_the_roofline():
     ((x, y),) = re.findall(r"<circle cx='(\d+)' cy='(\d+)'", drawing)
     corners = [tuple(map(int, corner.split())) for corner in line.split("L")]
     assert corners[0][0] < corners[1][0] < corners[2][0]
-    assert corners[0][1] > corners[1][1] == corners[2][1]  # up, then level
+    assert corners[0][1] > corners[1][1] == corners[2][1]  # sloped, then flat
     (x0, y0), (x1, y1), _ = corners
     assert int(y) > y0 + (y1 - y0) * (int(x) - x0) / (x1 - x0)
 
 
 def named(dots):
-    """The texts at some dots below a roof that is level."""
+    """The texts at dots below a flat roof."""
     return gpu_pictures.labelled(dots, [(gpu_pictures.LEFT, 40.0), (328.0, 40.0)])
 
 
 def test_a_name_stands_beside_its_dot_inside_of_the_picture():
-    """To its right; to its left where it would be cut; else below or above it."""
+    """A label is right of its dot, or left of it if it would be cut, or else below or above it."""
     assert named([("kernel0", 100, 100)]) == [("kernel0", 107, 104)]
     ((text, left, baseline),) = named([("kernel0", 320, 100)])
     assert (text, baseline) == ("kernel0", 104)
@@ -56,7 +56,7 @@ def test_a_name_stands_beside_its_dot_inside_of_the_picture():
 
 
 def test_names_cover_neither_each_other_nor_dots_nor_the_roof():
-    """Where there is no room for a name, the number at its end stands there, or nothing; and the page says so."""
+    """Without room for a label, its number is shown, or nothing; and the page says so."""
     near = [(f"triton_add_sum_{at}", 150 + 3 * at, 100 + 2 * at) for at in range(9)]
     apart = [("kernel9", 250, 150)]
     texts = named([*near, *apart, ("kernel10", 200, 46)])
@@ -77,7 +77,7 @@ def test_names_cover_neither_each_other_nor_dots_nor_the_roof():
 
 
 def test_tiles_have_a_colour_for_each_program():
-    """What several programs read is grey; a number stands where a program begins."""
+    """Elements of several programs are grey; a number is at a program's first element."""
     _, (alt, drawing) = pictures(RAN)
     assert alt == (
         "x (4 × 1000), 32 elements of it, is read by programs 0 to 3; b (1000 in a row), 8 elements of it, is read by "
@@ -89,7 +89,7 @@ def test_tiles_have_a_colour_for_each_program():
 
 
 def test_neighbours_have_two_colours():
-    """Also where a row has six tiles, as many as there are colours: the tile below would have the same."""
+    """Adjacent tiles differ in colour, also if a row has six tiles, the number of colours."""
     grid = tuple(6 * (row // 2) + column // 4 for row in range(8) for column in range(24))
     tile = GpuTile("x", "read", 8, 24, 8, 24, grid)
     tones = gpu_pictures._tones((tile,))
@@ -101,7 +101,7 @@ def test_neighbours_have_two_colours():
 
 
 def test_what_the_drawing_shows_is_said_and_nothing_else():
-    """Grey, pale and left-out elements are explained where they are."""
+    """Grey, pale and omitted elements have an explanation exactly where they appear."""
     everything = page(RAN)
     assert "evenly spaced ones are drawn" in everything
     assert "Grey: several programs." in everything
@@ -115,7 +115,7 @@ def test_what_the_drawing_shows_is_said_and_nothing_else():
 
 
 def test_a_long_row_goes_on_in_the_next_line():
-    """So every drawing is as wide as 32 cells, and no text of it is scaled down on a page of 400 pixels."""
+    """A long row is wrapped after 32 cells, so that the text is legible at 400 pixels."""
     row = GpuTile("x", "read", 1, 4096, 1, 64, tuple(at // 16 for at in range(64)))
     _, (_, drawing) = pictures(dataclasses.replace(RAN, tiles=(row,)))
     assert {int(y) for y in re.findall(r"M\d+ (\d+)h", drawing)} == {18, 30}
@@ -124,13 +124,13 @@ def test_a_long_row_goes_on_in_the_next_line():
 
 
 def test_what_was_not_run_has_no_picture():
-    """There is nothing to place."""
+    """A kernel that did not run has no picture."""
     assert pictures(BUILT) == []
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_every_text_of_a_picture_has_contrast(theme):
-    """WCAG AA, 4.5 to 1: words on the picture's ground, numbers on the colour of their program."""
+    """Texts have a contrast of at least 4.5 to 1 (WCAG AA)."""
     pairs = re.findall(r"\.?(\w+)\{[^}]*?light-dark\((#\w+),(#\w+)\)", gpu_pictures._STYLE + gpu_pictures._TONES)
     colours = {name: pair[theme] for name, *pair in pairs}
     ground = ("#fff", "#15181e")[theme]
@@ -154,7 +154,7 @@ LIGHT, DARK = "255,255,255", "21,24,30"
 
 
 def ground_of(shown, picture):
-    """The colour of a corner of a picture, as it is drawn."""
+    """The colour of a picture's corner, as it is drawn."""
     shot = base64.b64encode(picture.screenshot()).decode()
     return shown.context.new_page().evaluate(PIXEL, f"data:image/png;base64,{shot}")
 
@@ -165,7 +165,7 @@ def ground_of(shown, picture):
     [("light", "", LIGHT), ("dark", "", LIGHT), ("dark", "light dark", DARK), ("light", "dark", DARK)],
 )
 def test_pictures_have_the_theme_of_their_page(chromium, reader, host, wanted):
-    """Not of the reader's system: a page that names no theme is light, whatever the reader prefers; without a script."""
+    """Pictures have the theme of the page, not of the reader's system; a page without a theme is light; no script."""
     head = f'<meta charset=utf-8><meta name=color-scheme content="{host}">' if host else "<meta charset=utf-8>"
     context = chromium.new_context(color_scheme=reader, java_script_enabled=False)
     shown = context.new_page()
@@ -181,7 +181,7 @@ def test_pictures_have_the_theme_of_their_page(chromium, reader, host, wanted):
 
 @pytest.mark.browser
 def test_a_switch_of_the_pages_theme_repaints_pictures(browser_page):
-    """In both directions, without anything being done to the view."""
+    """A switch of the theme repaints pictures in both directions."""
     shown = browser_page(html.render(record(RAN), ("kernels",)), theme="dark")
     for theme, wanted in (("light", LIGHT), ("dark", DARK), ("light", LIGHT)):
         shown.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
@@ -191,7 +191,7 @@ def test_a_switch_of_the_pages_theme_repaints_pictures(browser_page):
 @pytest.mark.browser
 @pytest.mark.parametrize("reader", ["light", "dark"])
 def test_a_picture_without_any_style_has_a_ground(browser_page, reader):
-    """Where a host strips styles, its page may be of the other theme than the picture: the graph's, too."""
+    """Without styles, pictures and graphs have a background of their own, whatever the host's theme is."""
     output = hosts.STILL["lab, untrusted"](html.render(record(RAN), ("graph", "kernels")))
     shown = browser_page(f'<div style="background: #777">{output}</div>', theme=reader)
     shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
@@ -223,7 +223,7 @@ FITS = """
 @pytest.mark.parametrize("width", [1200, 700, 400])
 @pytest.mark.parametrize("scripts", [True, False])
 def test_nothing_is_cut_at_the_right(browser_page, width, scripts):
-    """Figures, PTX, SASS and pictures are in sight without scrolling sideways; a number stays with its unit."""
+    """Figures, PTX, SASS and pictures fit without sideways scrolling; a number is not separated from its unit."""
     long = ("ld.global.L1::evict_first.L2::cache_hint.v4.b32", "mov.u32", "mul.wide.s32", "add.s64")
     lines = tuple(dataclasses.replace(line, ptx=long, sass=("LDG.E.EF.128.CONSTANT", *long)) for line in RAN.lines)
     output = html.render(record(dataclasses.replace(RAN, lines=lines)), ("source", "graph", "kernels"))
@@ -233,7 +233,7 @@ def test_nothing_is_cut_at_the_right(browser_page, width, scripts):
 
 
 def test_a_page_without_a_target_carries_no_style_for_it():
-    """The rules of these views are the last part of a style sheet, where they are needed."""
+    """A page without a target does not contain the styles of these views."""
     assert ".n-lines" not in html.render(sample.simple(), ("kernels",))
     assert ".n-lines{" in page(RAN)
     assert ".n-lines{" not in html.render(record(RAN), ("graph",))

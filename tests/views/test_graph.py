@@ -1,4 +1,4 @@
-"""Graphs too big to see at once: they are folded and drawn fast enough to use, moved, enlarged, searched."""
+"""Large graphs: folded, drawn fast, moved, zoomed, searched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.views import sample_records as sample
 
 
 def layered(layers, per_layer=20):
-    """A graph as models have it: a loop over layers of the same operators, each of another line."""
+    """A graph of a model: a loop over layers with the same operators, each at another line."""
     nodes = [Node("0/0.n0", "x", "placeholder", "x", "()", shape=("8",), dtype="float32")]
     for layer in range(layers):
         for line in range(per_layer):
@@ -37,7 +37,7 @@ def record_of(graph):
 
 
 def test_what_repeats_is_drawn_once():
-    """The first of fifty layers stands in full; the others are one box that says how many there are."""
+    """The first of fifty layers is drawn; the others are one box with their number."""
     shown = boxes.boxes(layered(50))
     assert len(shown) == 1 + 20 + 1 + 1
     assert (shown[21].title, shown[21].detail) == ("and 49 times the same", "980 operators")
@@ -45,7 +45,7 @@ def test_what_repeats_is_drawn_once():
 
 
 def test_a_graph_in_which_nothing_repeats_is_cut_into_pieces():
-    """Two calls of 500 operators each are neither two boxes nor a thousand; no piece is of both calls."""
+    """Two calls of 500 different operators are cut into pieces, none of them with operators of both calls."""
     graph = layered(2, 500)
     odd = [
         dataclasses.replace(node, target=f"{node.target}_{number}", stack=(StackLine("m.py", 3 + number // 501, "f"), *node.stack[1:]))
@@ -60,7 +60,7 @@ def test_a_graph_in_which_nothing_repeats_is_cut_into_pieces():
 
 
 def test_two_regions_that_repeat_are_two_folds():
-    """An encoder and a decoder: each is drawn once."""
+    """An encoder and a decoder, which repeat, are two folds."""
     first, second = layered(10, 20), layered(10, 15)
     renamed = {node.id: f"0/0.m{node.id[5:]}" for node in second.nodes}
     more = [
@@ -77,7 +77,7 @@ def test_two_regions_that_repeat_are_two_folds():
 
 
 def test_folded_inputs_have_no_arrows():
-    """Parameters of a model are read everywhere: in a folded graph only what is computed has arrows."""
+    """In a folded graph inputs have no edges: most boxes read parameters."""
     graph = layered(10)
     inputs = [Node(f"0/0.p{n}", f"p{n}", "placeholder", f"p{n}", "()") for n in range(30)]
     nodes = [
@@ -89,7 +89,7 @@ def test_folded_inputs_have_no_arrows():
 
 
 def test_four_times_the_nodes_take_about_four_times_as_long():
-    """What is folded is found in one pass: a quadratic one took 16 times, and 10 s for 5,000 nodes."""
+    """Folding is linear in the number of nodes: a quadratic pass took 16 times as long, 10 s for 5,000 nodes."""
 
     def seconds(graph):
         times = []
@@ -134,7 +134,7 @@ page => new Promise(done => {
 
 @pytest.mark.browser
 def test_a_graph_of_1000_nodes_is_drawn_at_once(browser_page):
-    """Parsed, set up, laid out and painted in less than a second (a tenth of one when nothing else runs)."""
+    """A graph of 1000 nodes is drawn in less than a second (a tenth of one on an idle machine)."""
     page = browser_page("")
     took = min(page.evaluate(DRAW, html.render(record_of(layered(50)))) for _ in range(3))
     assert page.locator("svg").count() == 3
@@ -154,7 +154,7 @@ pane => {
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_wide_graph_opens_where_its_boxes_are(browser_page, width):
-    """Not at its left edge, where a wide layout may have nothing: most of the boxes of the first rows are in view."""
+    """A wide graph opens at the boxes of its first rows, and not at its left edge."""
     page = browser_page(html.render(record_of(layered(50)), "graph"), width=width)
     pane = page.locator(".n-graph")
     above, seen, top = pane.evaluate(MIDDLE)
@@ -164,7 +164,7 @@ def test_a_wide_graph_opens_where_its_boxes_are(browser_page, width):
 
 @pytest.mark.browser
 def test_a_graph_of_1000_nodes_is_used(browser_page):
-    """Larger, smaller, fitted, moved by dragging (which selects nothing), searched into its folds, told about."""
+    """A graph of 1000 nodes can be zoomed, fitted, dragged (without selecting), searched, and read aloud."""
     page = browser_page(html.render(record_of(layered(50)), "graph"))
     seen = page.evaluate(USE)
     pane = page.locator(".n-graph")
@@ -187,7 +187,7 @@ def test_a_graph_of_1000_nodes_is_used(browser_page):
 
 @pytest.mark.browser
 def test_a_graph_of_5000_nodes_stays_small(browser_page):
-    """No more boxes than people read, no larger output than the limit, what is left out is said."""
+    """A graph of 5000 nodes has few boxes and a small output, and states what is left out."""
     output = html.render(record_of(layered(250)))
     assert len(output.encode()) <= html.HARD_LIMIT
     assert "see the full report" in output
@@ -198,7 +198,7 @@ def test_a_graph_of_5000_nodes_stays_small(browser_page):
 
 @pytest.mark.browser
 def test_a_graph_is_dragged_with_a_mouse(browser_page):
-    """It goes where the mouse goes; no text is selected on the way, and the next click selects a box."""
+    """The graph follows the mouse; no text is selected, and the next click selects a box."""
     page = browser_page(html.render(record_of(layered(50)), "graph"), width=600)
     pane = page.locator(".n-graph")
     for _ in range(4):

@@ -29,7 +29,7 @@ def guard(at: int, source: str, kind: str = "EQUALS_MATCH", **more) -> Guard:
 
 
 def test_values_come_first_and_the_state_of_the_process_last():
-    """In one row, however many guards it has; guards on one value are together, and repeat its name quietly."""
+    """Guards on one value are together, and the process state is one last row, whatever its number of guards."""
     drawn = page(guard(0, "", "GRAD_MODE", words="gradients are on"), guard(1, "L['x']"), guard(2, "L['k']"),
                  guard(3, "L['x']"), guard(4, "", "GRAD_MODE", words="gradients are on"))  # fmt: skip
     assert rows(drawn) == ["x", "x", "k", "state of the process"]
@@ -39,7 +39,7 @@ def test_values_come_first_and_the_state_of_the_process_last():
 
 
 def test_marks_of_many_tensors_are_one_row():
-    """They all say the same; a single one is a row like any other."""
+    """The dynamic marks of many tensors are one row; a single one is a normal row."""
     marks = [guard(at, f"L['t{at}']", guards.MARKS) for at in range(300)]
     drawn = page(*marks, guard(300, "L['x']"))
     assert len(rows(drawn)) == 2 and "300 checks" in drawn.text
@@ -47,18 +47,18 @@ def test_marks_of_many_tensors_are_one_row():
 
 
 def test_what_is_cut_is_told():
-    """And the state of the process is still the last row."""
+    """A cut table states its length, and the process state is its last row."""
     drawn = page(*(guard(at, f"L['x{at}']") for at in range(5)), guard(9, "", "GRAD_MODE"), limits=Limits(rows=2))
     assert rows(drawn) == ["x0", "x1", "state of the process"] and "3 more" in drawn.text
 
 
 def test_a_condition_of_the_user_is_no_markup():
-    """Names and texts come from the program."""
+    """Names and texts of the program are escaped."""
     drawn = page(Guard("0/0.g0", "EQUALS_MATCH", "L['<b>']", "L['<b>'] == '<i>&amp;'", words="<u>"))
     assert drawn.select("table b, table i, table u") == [] and "'<i>&amp;'" in drawn.text
 
 
 def test_without_guards_there_is_no_section():
-    """A frame that was skipped has none."""
+    """A frame without guards has no section."""
     frame = replace(FRAME, guards=())
     assert guards.render(frame, links.frame_links(frame), Limits()) is None

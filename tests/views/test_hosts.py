@@ -1,4 +1,4 @@
-"""Each view in each host: it works where scripts run, is legible where they do not, in light, dark and forced colours."""
+"""Each view in each host works with scripts, and is legible without, in light, dark and forced colours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def looping(x):
 
 @functools.cache
 def compiled():
-    """A record of everything: a break, a recompilation, steps."""
+    """A record with a break, a recompilation, and steps."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
     with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
@@ -57,7 +57,7 @@ THEMES = ("light", "dark", "forced")
 
 
 def opened(browser_page, page, host, theme, width):
-    """The page in a host, and the frame in which the output stands."""
+    """The page in a host, and the frame that contains the output."""
     options = {"forced_colors": "active"} if theme == "forced" else {}
     if host == "no script":
         options["java_script_enabled"] = False
@@ -89,7 +89,7 @@ LOOK = """
 
 
 def check(browser_page, page, host, theme, width):
-    """What holds of every view in a host; the fixture sees that nothing is fetched and nothing fails."""
+    """Check a view in a host; the fixture checks that nothing is fetched and nothing fails."""
     shown, frame = opened(browser_page, page, host, theme, width)
     seen = frame.evaluate(LOOK)
     what = (page, host, theme, width)
@@ -103,7 +103,7 @@ def check(browser_page, page, host, theme, width):
     else:
         assert seen["drawings"] == 0, what
         assert seen["lit"] == 0, what
-    # What a reader must be able to read, whatever is stripped.
+    # The texts that must be legible, whatever is stripped.
     for word in ("nbcompile", "def ", *WORDS[page]):
         assert word in seen["text"], (*what, word)
     return seen["ground"]
@@ -135,7 +135,7 @@ QUICK = [
 
 @pytest.mark.parametrize(("page", "host", "theme", "width"), QUICK)
 def test_a_view_in_a_host(browser_page, page, host, theme, width):
-    """Each host once, with another view, theme and width."""
+    """Each host is checked once, each time with another view, theme and width."""
     check(browser_page, page, host, theme, width)
 
 
@@ -143,7 +143,7 @@ def test_a_view_in_a_host(browser_page, page, host, theme, width):
     "harm", ["<script>eval('1')</script>", "<img src='https://example.org/a.png'>", "<script>throw 1</script>"]
 )
 def test_what_outputs_must_not_do_is_seen(browser_page, harm):
-    """The fixture that opens every page here is no formality: text that is run, a fetch and an error are complaints."""
+    """The fixture finds evaluated text, a fetch, and an error."""
     browser_page(html.render(sample.simple()) + harm).wait_for_timeout(200)
     assert browser_page.complaints
     browser_page.complaints.clear()
@@ -153,7 +153,7 @@ def test_what_outputs_must_not_do_is_seen(browser_page, harm):
 @pytest.mark.parametrize("host", hosts.HOSTS)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_view_in_every_host(browser_page, page, host):
-    """All themes and widths; a dark theme has another ground, where styles are kept."""
+    """Each view is legible in each host, theme and width; a dark theme has another background."""
     for width in (400, 1280):
         ground = {theme: check(browser_page, page, host, theme, width) for theme in THEMES}
         if host in hosts.LIVE or host in ("no script", "marimo"):
@@ -175,7 +175,7 @@ LOOKS = """
 
 @pytest.mark.parametrize("page", ["compiled", "predict", "nested"])
 def test_hosts_do_not_change_how_it_looks(browser_page, page):
-    """What JupyterLab says of all tables, lists and code is outranked: each element looks as on an empty page."""
+    """Each element looks as on an empty page, in spite of JupyterLab's styles for tables, lists and code."""
     output = PAGES[page]()
     alone, there = (browser_page(each).evaluate(LOOKS) for each in (output, hosts.in_lab(output)))
     assert len(alone) == len(there) > 100
@@ -201,7 +201,7 @@ NARROW = r"""
 
 
 def test_tables_fit_a_narrow_page(browser_page):
-    """At 400 px rows wrap instead of scrolling, none begins with a blank line; sizes and times stay in one piece."""
+    """At 400 px rows wrap and do not scroll; none begins with a blank line; a size is not wrapped."""
     record = wobbled()
     frame = record.frames[0]
     plan = (Lifetime("buf0", "1048576", 1, 2), Lifetime("buf1", "1048576", 1, 0))
@@ -216,7 +216,7 @@ def test_tables_fit_a_narrow_page(browser_page):
 
 
 def test_the_longest_title_of_a_break_fits_a_narrow_page(browser_page):
-    """torch's titles have names of classes in them, joined by slashes: they break only where nothing else helps."""
+    """Class names in torch's titles, joined by slashes, are broken only if necessary."""
     record = sample.save_break()
     title = max((kind.title for kind in breaks.KINDS.values()), key=lambda text: max(map(len, text.split())))
     frames = tuple(
@@ -229,7 +229,7 @@ def test_the_longest_title_of_a_break_fits_a_narrow_page(browser_page):
 
 
 def test_a_title_with_names_of_classes_fits_a_narrow_page(browser_page):
-    """A trace of torch 2.6 has repr texts of classes as the reasons of its breaks; the summary quotes them, too."""
+    """Breaks of torch 2.6 have the repr of a class as reason; the summary quotes it, too."""
     record = sample.save_break()
     classes = ", ".join(["<class 'torch._dynamo.variables.dicts.HFPretrainedConfigVariable'>"] * 3)
     title = f"builtin: setattr [{classes}]"
@@ -250,7 +250,7 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
 def violations(page, *, styled=True):
-    """What axe finds; without our styles targets have the size that the browser gives them, which WCAG exempts."""
+    """axe's violations; without our styles targets have the browser's default size, which WCAG exempts."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core comes with axe-playwright-python"
     )
@@ -264,7 +264,7 @@ def violations(page, *, styled=True):
 
 
 def test_axe_finds_nothing(browser_page):
-    """WCAG 2.2 AA as far as a program can tell, with everything unfolded."""
+    """axe finds no violation of WCAG 2.2 AA with everything unfolded."""
     shown, _ = opened(browser_page, "simple", "static", "dark", 1280)
     assert violations(shown) == []
 
@@ -273,7 +273,7 @@ def test_axe_finds_nothing(browser_page):
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("host", ["static", "lab, untrusted", "no script"])
 def test_axe_finds_nothing_anywhere(browser_page, page, host):
-    """All themes and widths."""
+    """axe finds no violation in any theme and width."""
     for theme in THEMES:
         for width in (400, 1280):
             shown, _ = opened(browser_page, page, "static" if host == "no script" else host, theme, width)
@@ -300,7 +300,7 @@ REACHABLE = """
 
 @pytest.mark.parametrize("page", ["simple", "compiled", "predict"])
 def test_every_control_is_reached_with_tab(browser_page, page):
-    """In the order of the page, each with a visible focus and a name; nothing holds the focus."""
+    """Tab reaches each control in page order, with a visible focus and a name, and leaves the page."""
     shown, _ = opened(browser_page, page, "static", "light", 1280)
     wanted, met = shown.evaluate(REACHABLE), []
     for _ in range(len(wanted) + 10):
@@ -312,12 +312,12 @@ def test_every_control_is_reached_with_tab(browser_page, page):
         assert here["said"] or here["name"] == "input", here
         met.append(here["at"])
     assert met == sorted(met)
-    # A pane that scrolls is a stop of its own in Chromium: it may be met, too.
+    # A scrolling pane is a tab stop in Chromium: it may appear, too.
     assert set(wanted) <= set(met), [each for each in wanted if each not in met]
 
 
 def test_a_journey_without_a_mouse(browser_page):
-    """Unfold, walk a pane, select, ask what if, step back and forth, answer a question: keys alone."""
+    """Unfolding, walking a pane, selecting, what-if, steps and questions work by keyboard."""
     shown, _ = opened(browser_page, "compiled", "static", "light", 1280)
     keys = shown.keyboard
 
@@ -369,7 +369,7 @@ SAID = """
 
 @pytest.mark.parametrize("scripts", [True, False])
 def test_paper_shows_everything(browser_page, scripts):
-    """Each word of the page is in the PDF, folded or not, with scripts or without; what is only for hands is not there."""
+    """The PDF has each word of the page, folded or not, with or without scripts, except controls."""
     page = browser_page(html.render(compiled(), sections.USUAL), java_script_enabled=scripts)
     printed, said = text_of(page.pdf()), page.evaluate(SAID)
     assert len(said) > 1000
@@ -392,7 +392,7 @@ def check_poisoned(browser_page, host, word, show):
 
 
 def test_what_users_write_stays_text(browser_page):
-    """Poison in every text of a record: nothing is run, fetched or drawn by it."""
+    """Hostile text in each field of a record is neither run, fetched nor drawn."""
     check_poisoned(browser_page, "lab", "".join(WORDS_OF_HARM), sections.USUAL)
 
 
@@ -400,6 +400,6 @@ def test_what_users_write_stays_text(browser_page):
 @pytest.mark.parametrize("host", ["static", "lab", "vs code"])
 @pytest.mark.parametrize("word", WORDS_OF_HARM)
 def test_each_word_of_harm_stays_text(browser_page, host, word):
-    """One by one, wherever scripts run."""
+    """Each hostile word is escaped in each host with scripts."""
     for show in (sections.USUAL, ["predict"]):
         check_poisoned(browser_page, host, word, show)

@@ -1,4 +1,4 @@
-"""The HTML of records: legible when stripped, safe, small, the same each time."""
+"""The HTML of records: legible when stripped, safe, small, deterministic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VOID = {"meta", "img", "br", "input"}
 
 
 class Page(HTMLParser):
-    """Counts what a page is made of, and checks that it is balanced."""
+    """A parser that counts the elements of a page, and checks that it is balanced."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -63,7 +63,7 @@ each_sample = pytest.mark.parametrize("name", sample.ALL)
 
 @each_sample
 def test_it_is_balanced_and_has_no_ids(name):
-    """Outputs are duplicated by notebooks: an id would stand twice on the page."""
+    """Notebooks duplicate outputs, so the HTML has no ids."""
     page = Page(html.render(sample.ALL[name]()))
     assert "id" not in dict(page.attributes)
     assert not [key for key, _ in page.attributes if key.startswith("on")], "no inline handlers"
@@ -73,14 +73,14 @@ def test_it_is_balanced_and_has_no_ids(name):
 @each_sample
 @pytest.mark.parametrize("show", [*sections.SECTIONS, None])
 def test_every_section_of_every_record_renders(name, show):
-    """No section fails for want of something, and rendering is deterministic."""
+    """Each section of each record renders, and rendering is deterministic."""
     once = html.render(sample.ALL[name](), show)
     Page(once)
     assert once == html.render(sample.ALL[name](), show)
 
 
 def poisoned(value, word):
-    """The same record with a word in every string."""
+    """The same record with a word in each string."""
     if isinstance(value, str):
         return value + word
     if isinstance(value, tuple):
@@ -106,10 +106,10 @@ def poisoned(value, word):
     ],
 )
 def test_nothing_from_the_user_becomes_markup(name, word):
-    """Poison in every string adds text and nothing else: the same elements, no handler, no link."""
+    """Hostile text in each string adds no element, no handler and no link."""
     record = sample.ALL[name]()
     clean, dirty = Page(html.render(record, limit=None)), Page(html.render(poisoned(record, word), limit=None))
-    # Highlighting and code in backticks may split differently; nothing else may.
+    # Highlighting and code in backticks may be split differently; nothing else may.
     loose = {"span", "code"}
     assert {tag for tag in dirty.tags if tag not in loose} == {tag for tag in clean.tags if tag not in loose}
     assert dirty.tags["script"] == clean.tags["script"]
@@ -122,7 +122,7 @@ def test_nothing_from_the_user_becomes_markup(name, word):
 
 @pytest.mark.parametrize("field", ["status", "cause", "id"])
 def test_fields_of_few_values_are_escaped_too(field):
-    """Even a status that no compiler writes is only text."""
+    """Even a status that no compiler writes is escaped."""
     word = "<img src=x onerror=alert(1)>"
     record = sample.simple()
     frame = dataclasses.replace(record.frames[0], **{field: word})
@@ -132,7 +132,7 @@ def test_fields_of_few_values_are_escaped_too(field):
 
 
 def drawings(page):
-    """The SVG of every picture, parsed."""
+    """The parsed SVG of each picture."""
     prefix = "data:image/svg+xml,"
     sources = [value for key, value in page.attributes if key == "src"]
     assert all(each.startswith(prefix) for each in sources), "pictures are data, nothing is fetched"
@@ -140,7 +140,7 @@ def drawings(page):
 
 
 def test_the_picture_and_its_table_twin_say_the_same():
-    """As many boxes as rows, with the same links; the picture has words for who cannot see it."""
+    """The table has a row for each box, with the same links; the picture has an alternative text."""
     page = Page(html.render(sample.simple(), "graph", assets=False))
     (drawing,) = drawings(page)
     boxes = [each.get("data-n") for each in drawing.iter("{http://www.w3.org/2000/svg}g")]
@@ -150,7 +150,7 @@ def test_the_picture_and_its_table_twin_say_the_same():
 
 
 def test_without_a_layout_engine_the_table_is_shown(monkeypatch):
-    """The table twin stands in, open, and the page says why."""
+    """Without a layout engine the table is open, and the page says why."""
     monkeypatch.setattr(dot, "arrange", lambda shown: None)
     shown = html.render(sample.simple(), "graph", assets=False)
     assert "neither pygraphviz nor a `dot` program was found" in shown
@@ -159,14 +159,14 @@ def test_without_a_layout_engine_the_table_is_shown(monkeypatch):
 
 
 def test_sizes_keep_their_budgets():
-    """A notebook is saved with every output in it."""
+    """The outputs are within their size limits: a notebook saves each of them."""
     assert len(assets.script(*html.ALL_PROGRAMS).encode()) <= 12 * 1024
     assert len(html.render(sample.simple()).encode()) <= 27 * 1024
     assert len(assets.styles().encode()) <= 8 * 1024
 
 
 def test_a_simple_function_is_small():
-    """A function of three operators, compiled as users compile it: at most 25 KiB, 20,000 characters as text."""
+    """A function of three operators takes at most 25 KiB, and 20,000 characters as text."""
 
     def f(x, y):
         z = torch.sin(x) + y
@@ -180,7 +180,7 @@ def test_a_simple_function_is_small():
 
 
 def test_a_huge_record_is_cut_visibly():
-    """Above the limit things are left out, and the page says so and where they are."""
+    """Above the limit parts are left out, and the page says which."""
     record = sample.long_chain(4_000)
     shown = html.render(record)
     assert len(shown.encode()) <= html.HARD_LIMIT
@@ -191,7 +191,7 @@ def test_a_huge_record_is_cut_visibly():
 
 
 def test_a_record_of_endless_strings_still_fits():
-    """A repr of 100 MB is no reason for an output of 100 MB."""
+    """A repr of 100 MB does not make an output of 100 MB."""
     record = poisoned(sample.nested(), "x" * 30_000)
     shown = html.render(record)
     assert len(shown.encode()) <= html.HARD_LIMIT
@@ -200,7 +200,7 @@ def test_a_record_of_endless_strings_still_fits():
 
 @each_sample
 def test_stripped_of_styles_and_scripts_it_says_everything(name):
-    """What an untrusted notebook keeps still holds the facts, in elements that fold by themselves."""
+    """Without styles and scripts, as in an untrusted notebook, the facts are in elements that unfold natively."""
     record = sample.ALL[name]()
     page = Page(html.render(record, assets=False))
     assert page.programs == page.tags["style"] == 0
@@ -220,7 +220,7 @@ def test_stripped_of_styles_and_scripts_it_says_everything(name):
 
 
 def test_a_broken_line_and_its_carets_are_shown():
-    """torch's report: title, explanation, hints, debug context, stack with carets."""
+    """A break has torch's report: title, explanation, hints, debug context, stack with carets."""
     page = Page(html.render(sample.save_break(), "breaks", assets=False))
     for part in (
         "Attempted to call function marked as skipped",
@@ -233,28 +233,28 @@ def test_a_broken_line_and_its_carets_are_shown():
 
 
 def test_one_cause_is_told_once():
-    """Three frames ended by one nested break: one explanation, and the tree names it three times."""
+    """A nested break that ended three frames has one explanation, and the tree refers to it three times."""
     page = Page(html.render(sample.nested(), ["breaks", "tree"], assets=False))
     assert page.text.count("User-inserted graph break. Message: None") == 1
     assert "one cause, 3 frames ended by it" in page.text
 
 
 def test_a_recompile_shows_what_was_wanted_and_what_came():
-    """Entry, guard, expected, actual, dimension, the user's line."""
+    """A recompile shows entry, guard, expected and actual value, dimension, and the user's line."""
     page = Page(html.render(sample.recompiled(), "recompilations", assets=False))
     for part in ("size of tensor 'x'", "1024", "2048", "check_tensor(L['x']", "y = torch.sin(x) * scale", "3.0"):
         assert part in page.text
 
 
 def test_jupyter_gets_both_forms():
-    """HTML where it can be shown, text everywhere else."""
+    """Jupyter gets HTML and text."""
     bundle = views.mimebundle(sample.simple(), ["summary"])
     assert bundle["text/plain"].startswith("nbcompile: f")
     assert "class=nbc" in bundle["text/html"]
 
 
 def test_a_report_is_one_document():
-    """Styles and script stand once, however many records; nothing is fetched."""
+    """Styles and scripts appear once for all records, and nothing is fetched."""
     parts = [
         report.Section(f"Part <{name}>", make(), prose="One.\n\nTwo.", code="f(x)", output="<3")
         for name, make in sample.ALL.items()
@@ -287,7 +287,7 @@ def luminance(colour):
      ("ok", "bg"), ("warn", "bg"), ("bad", "bg")],
 )  # fmt: skip
 def test_every_text_has_contrast(ink, ground, theme):
-    """WCAG AA, 4.5 to 1, for each colour of text on each ground it stands on, in both themes."""
+    """Texts have a contrast of at least 4.5 to 1 (WCAG AA), on each background, in both themes."""
     pairs = re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", (STATIC / "theme.css").read_text())
     colours = {name: pair[theme] for name, *pair in pairs}
     high, low = sorted((luminance(colours[ink]), luminance(colours[ground])), reverse=True)
@@ -295,14 +295,14 @@ def test_every_text_has_contrast(ink, ground, theme):
 
 
 def test_the_script_has_no_eval_and_no_inner_html():
-    """Strict content policies and safety: text is text, and nothing is fetched."""
+    """The script inserts text only, and fetches nothing, as strict content policies require."""
     script = str(assets.script(*html.ALL_PROGRAMS))
     for word in ("eval(", "new Function", "innerHTML", "outerHTML", "document.write", "fetch(", "http", "import("):
         assert word not in script
 
 
 def test_a_page_without_breaks_carries_no_style_for_them():
-    """The user's stack and reasons in pairs stand in records of breaks, recompilations, exceptions and steps alone."""
+    """Only records with breaks, recompilations, exceptions or steps have the styles for stacks and reasons."""
     plain, broken = html.render(sample.simple()), html.render(sample.save_break())
     assert "dl{" not in plain and ".n-stack" not in plain
     assert "dl{" in broken and ".n-stack" in broken and "<dl>" in broken

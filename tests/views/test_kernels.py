@@ -1,4 +1,4 @@
-"""The section of the backend: kernels in the order in which they run, each program once."""
+"""The section of the backend: kernels in execution order, each program once."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def order(wrapper: str, *given: Kernel) -> list[str]:
 
 
 def test_kernels_are_in_the_order_of_their_launches():
-    """A name that begins another one is not found in it, nor is an attribute of something else."""
+    """A kernel's launch is found by its whole name, and not by a prefix or an attribute."""
     wrapper = "kernel10(x)\nother.kernel0(x)\nkernel1(x)\nmy_kernel0(x)\nkernel0(x)\n"
     given = [kernel(name, "text") for name in ("kernel0", "kernel1", "kernel10")]
     assert order(wrapper, *given) == ["inference.kernel10", "inference.kernel1", "inference.kernel0"]
 
 
 def test_calls_of_aten_are_found_by_their_number():
-    """Not by the name of the operator, which may be called often."""
+    """Calls of ATen are found by number, because one operator may be called often."""
     given = [kernel("extern0"), kernel("k", "text"), kernel("extern1")]
     wrapper = "extern1_target(x)\nk(x)\nextern0_target(y)"
     assert order(wrapper, *given) == ["inference.extern1", "inference.k", "inference.extern0"]
 
 
 def test_two_graphs_count_from_zero():
-    """The forward's kernels are called before the backward's of the same names; what nobody calls is at the end."""
+    """The forward's kernels come before the backward's of the same names; uncalled ones come last."""
     given = [kernel("gone", "a"), kernel("k", "a", "forward"), kernel("k", "b", "backward")]
     assert order("def forward(): k(x)\ndef backward(): k(y)", *given) == ["forward.k", "backward.k", "inference.gone"]
     assert order("", *given) == ["inference.gone", "forward.k", "backward.k"]
@@ -54,7 +54,7 @@ def drawn(*given: Kernel, limits: Limits) -> BeautifulSoup:
 
 
 def test_a_program_that_was_shown_is_named():
-    """Kernels are the same program whatever their names and comments; in full everything is shown."""
+    """Equal programs, up to names and comments, are shown once; in full, all are shown."""
     given = [
         kernel("a", "void a() { x; }  // of a"),
         kernel("b", "void b() { x; }  // of b"),
@@ -67,7 +67,7 @@ def test_a_program_that_was_shown_is_named():
 
 
 def test_kernels_and_calls_are_counted_apart():
-    """What is cut is told; the text of a kernel is no markup."""
+    """A cut list states its length; kernel text is escaped."""
     given = [kernel("a", "x<y>(z)"), kernel("b", "y;"), kernel("extern0")]
     page = drawn(*given, limits=Limits(rows=2))
     assert "2 generated kernels, 1 ATen call, backend inductor" in page.text
@@ -75,6 +75,6 @@ def test_kernels_and_calls_are_counted_apart():
 
 
 def test_a_frame_without_a_backend_has_no_section():
-    """Nothing was compiled."""
+    """A frame without a backend has no section."""
     frame = replace(sample_records.simple().frames[0], compiled_graph=None)
     assert kernels.render(frame, links.frame_links(frame), Limits()) is None

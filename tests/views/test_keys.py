@@ -1,4 +1,4 @@
-"""Each view by keys alone: unfold it, reach all that can be pressed, walk its panes, select, and leave."""
+"""Each view by keyboard: unfold it, reach each control, walk its panes, select, and leave."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ name => [...document.querySelectorAll(`[data-s=${name}] [data-n][tabindex='0']`)
 
 @pytest.mark.parametrize("name", [each for each in sections.SECTIONS if each != "summary"])
 def test_a_view_by_keys_alone(browser_page, name):
-    """Tab comes to its summary, Enter unfolds it, Tab reaches every control and leaves; arrows walk each pane."""
+    """Tab reaches its summary and each control, and leaves; Enter unfolds it; arrows walk each pane."""
     page = browser_page(html.render(compiled(), [name]))
     page.evaluate("name => { document.querySelector(`[data-s=${name}]`).open = false }", name)
     summary = page.locator(f"[data-s={name}] > summary").first
@@ -87,7 +87,7 @@ DOUBLED = "def doubled(x):\n    return x * 2\n"
 
 @functools.cache
 def two_sizes():
-    """Two entries, and each instruction of both, of a function whose lines have fixed numbers."""
+    """Two entries, with all instructions, of a function with fixed line numbers."""
     nbcompile.reset()
     scope = {}
     linecache.cache["cell.py"] = (len(DOUBLED), None, DOUBLED.splitlines(keepends=True), "cell.py")
@@ -109,10 +109,10 @@ SPOKEN = Path(__file__).parent / "snapshots"
 
 @pytest.mark.parametrize("name", ["whole", *sections.SECTIONS])
 def test_what_a_screen_reader_is_told(browser_page, name):
-    """Roles and names of a view with everything unfolded, as they were read and agreed (UPDATE_SNAPSHOTS=1 writes them)."""
+    """The roles and names of an unfolded view equal the snapshot (UPDATE_SNAPSHOTS=1 writes it)."""
     record = RECORDS.get(name, sample.simple)()
     page = browser_page(html.render(record, None if name == "whole" else [name]))
-    # The state of the process is not the same on all machines.
+    # The process state differs between machines.
     unfold = "each => { each.open = !each.textContent.startsWith('Classes, identities') }"
     page.evaluate(f"document.querySelectorAll('details').forEach({unfold})")
     told = page.locator(".nbc").aria_snapshot() + "\n"
@@ -124,7 +124,7 @@ def test_what_a_screen_reader_is_told(browser_page, name):
 
 @pytest.mark.parametrize("make", [sample.simple, sample.nested, sample.save_break])
 def test_an_output_is_no_taller_than_forty_lines_for_a_frame(browser_page, make):
-    """What is folded at first: all but source and graph of the first frame."""
+    """Initially only the source and the graph of the first frame are unfolded."""
     record = make()
     page = browser_page(html.render(record))
     frame = page.locator(".n-frame").first
@@ -137,7 +137,7 @@ def test_an_output_is_no_taller_than_forty_lines_for_a_frame(browser_page, make)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sections.SECTIONS)
 def test_axe_finds_nothing_in_a_view(browser_page, name):
-    """Each section by itself, in all themes, wide and narrow."""
+    """axe finds no violation in any section, theme and width."""
     for theme in THEMES:
         for width in (400, 1280):
             options = {"forced_colors": "active"} if theme == "forced" else {}

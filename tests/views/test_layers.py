@@ -1,4 +1,4 @@
-"""Five layers of one program, linked: source, bytecode, graph, loop IR, generated code; on a record that was compiled."""
+"""Five linked layers of one compiled program: source, bytecode, graph, loop IR, generated code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record():
 
 @pytest.fixture(scope="module")
 def layers(record):
-    """For each operator of the captured graph: the pieces of the other layers that are its work."""
+    """For each operator of the captured graph, its elements in the other layers."""
     (frame,) = record.frames
     found = links.frame_links(frame)
     text = frame.source.split("\n")
@@ -55,7 +55,7 @@ def layers(record):
 
 
 def test_every_operator_is_found_in_every_layer(record, layers):
-    """An expression of the source, an instruction, loop IR and lines of a kernel; the call stands for what it inlines."""
+    """Each operator has an expression, an instruction, loop IR and kernel lines; an inlined one has the call's."""
     (frame,) = record.frames
     names = {node.id: node.name for node in frame.graph.nodes}
     source = {names[node]: found["source"] for node, found in layers.items()}
@@ -71,7 +71,7 @@ def test_every_operator_is_found_in_every_layer(record, layers):
 
 
 def test_lines_of_kernels_lead_to_the_source(record):
-    """Composition: what a kernel line computes is a line of the source, by way of ATen; 95 of 100 lead somewhere."""
+    """95 of 100 kernel lines lead, by way of ATen, to a source line of the same operators."""
     (frame,) = record.frames
     found = links.frame_links(frame)
     lines = [line for kernel in frame.compiled_graph.kernels for line in kernel.lines]
@@ -118,7 +118,7 @@ SELECT = """
 
 @pytest.mark.browser
 def test_selecting_in_one_layer_lights_the_others(record, layers, browser_page):
-    """What lights up is what the record says, for each operator that is selected in the graph; again: nothing does."""
+    """Selecting an operator lights up the elements of the record's links; selecting it again clears them."""
     page = browser_page(html.render(record))
     for node, wanted in layers.items():
         lit = page.evaluate(SELECT, [node.rpartition(".")[2], "graph"])
@@ -153,7 +153,7 @@ KEYS = """
 
 @pytest.mark.browser
 def test_keys_go_into_a_line_and_on_to_the_next(record, browser_page):
-    """Up and down go from line to line, right into the pieces of a line; Enter selects the innermost, Escape nothing."""
+    """Up and down go from line to line, right goes into a line; Enter selects the innermost element, Escape clears."""
     seen = browser_page(html.render(record)).evaluate(KEYS)
     first, second = "a = torch.sin", "b = a.softmax"
     assert seen == [first, "torch.sin(x)", "* 2", second, "a.softmax(-1)", first, "torch.sin(x)", "sin", 0]
@@ -166,7 +166,7 @@ def broken(x):
 
 
 def test_a_resume_function_is_shown_at_the_lines_of_the_users_function():
-    """Its source is the whole function's, so it begins where the function does; each frame names the other's lines."""
+    """A resume function has the source of the whole function; each frame refers to the other's lines."""
     record = nbcompile.explain(broken, backend="eager")(torch.ones(2)).record
     first, rest = record.frames
     assert rest.resumes == first.id

@@ -13,7 +13,7 @@ WORDS = st.text(st.sampled_from("ab-. \t\u00a0\u00b7"), max_size=90)
 
 @given(st.lists(WORDS, max_size=3), st.sampled_from(["", "  ", "    "]), st.sampled_from(["", "      "]))
 def test_short_lines_are_what_textwrap_makes_of_them(parts, first, rest):
-    """What fits into one line is not given to textwrap, and is the same: spaces, tabs and empty lines too."""
+    """Texts of one line equal textwrap's result, spaces, tabs and empty lines included, without calling it."""
     wanted = []
     for part in parts:
         wanted += textwrap.wrap(

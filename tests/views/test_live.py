@@ -9,7 +9,7 @@ from tests.views import sample_records as sample  # noqa: E402
 
 
 def test_a_record_and_what_has_one_are_the_same_view():
-    """The page is the static view without scripts and styles, which the widget brings itself."""
+    """A record and an object with one give the same view; the page has no scripts and styles, which the widget has."""
     record = sample.simple()
 
     class Explained:
@@ -22,13 +22,13 @@ def test_a_record_and_what_has_one_are_the_same_view():
 
 
 def test_sections_are_chosen_as_in_a_cell():
-    """One by its name, or several."""
+    """The sections of the view are chosen by one name, or several."""
     record = sample.simple()
     assert live.View(record, "graph").page == html.render(record, "graph", assets=False)
     assert live.View(record, ["source", "graph"]).page != live.View(record, "graph").page
 
 
 def test_it_is_one_widget_with_all_scripts():
-    """Marimo shows what anywidget shows; every program of a view is in the module."""
+    """The view is one anywidget, whose module has all scripts."""
     assert issubclass(live.View, anywidget.AnyWidget)
     assert len(str(live.View._esm)) > 1000

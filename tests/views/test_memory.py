@@ -24,7 +24,7 @@ PLAN = plan(("buf0", "4096", 1, 2), ("buf1", "4*s0", 2, 3), ("buf2", "4096", 3, 
 
 
 def test_a_strip_has_a_mark_for_each_launch():
-    """From the first to the last one; what is returned lives to the end. Strips of one graph are equally long."""
+    """A strip goes from the first to the last launch of a buffer; a result lives to the end. All have equal length."""
     assert rows(PLAN) == [
         ["buf0", "4,096 B", "■■·", "allocated"],
         ["buf1", "4*s0 B", "·■■", "allocated"],
@@ -35,7 +35,7 @@ def test_a_strip_has_a_mark_for_each_launch():
 
 
 def test_each_graph_counts_its_own_launches():
-    """Forward and backward have numbers from 1."""
+    """Forward and backward count their launches from 1."""
     both = plan(("forward.buf0", "8", 1, 2), ("backward.buf0", "8", 1, 5), ("forward.buf1", "8", 2, 0))
     assert memory.launch_counts(both) == {"forward": 2, "backward": 5}
     assert [strip for _, _, strip, _ in rows(both)] == ["■■", "■■■■■", "·■"]
@@ -43,13 +43,13 @@ def test_each_graph_counts_its_own_launches():
 
 @pytest.mark.parametrize("launches", [memory.MOST_LAUNCHES, memory.MOST_LAUNCHES + 1])
 def test_a_long_plan_is_in_numbers(launches):
-    """A strip that is wider than a page would say less."""
+    """A plan that is wider than a page is shown as numbers."""
     (first, _) = rows(plan(("a", "8", 2, 3), ("b", "8", launches, 0)))
     assert (first[2] == "2 to 3") is (launches > memory.MOST_LAUNCHES)
 
 
 def test_the_table_says_what_the_text_says():
-    """Of one buffer there is no plan to show; of many, what is cut is told."""
+    """A single buffer has no table; a cut table states its length."""
     frame = sample_records.simple().frames[0]
     found = links.frame_links(frame)
     assert memory.render(plan(("a", "8", 1, 0)), found, Limits()) is None

@@ -1,4 +1,4 @@
-"""A script made small does the same: names that meet stay apart, texts and properties stay as they are."""
+"""A minified script does the same: names do not collide, texts and properties do not change."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(program):
 @node
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_does_the_same(name):
-    """The small one gives the value of the one that was written, in fewer letters."""
+    """The minified script gives the same value, and is shorter."""
     program, value = PROGRAMS[name]
     program = f"{program}\nconsole.log(JSON.stringify({value}));"
     small = minified(program)
@@ -63,7 +63,7 @@ def test_it_does_the_same(name):
 
 
 def test_names_and_spaces_are_gone():
-    """What is declared gets a letter, what is not keeps its name; comments go."""
+    """Declared names become letters, other names remain, and comments are removed."""
     assert minified("const wide = one => one + 1; /* so */ const high = 2; // or so\n") == "let a=a=>a+1,b=2;"
     assert minified("const wide = 1;\nlog(wide.wide, { wide });") == "let a=1;log(a.wide,{wide:a});"
     assert minified("const f = (one, two) => { const sum = one + two; return sum; };") == (
@@ -74,7 +74,7 @@ def test_names_and_spaces_are_gone():
 @node
 @pytest.mark.parametrize("parts", [(), html.ALL_PROGRAMS, ("trees", "what_if")])
 def test_no_name_of_the_script_is_unknown(parts):
-    """Each bundle is a program, and means nothing but its own names and the browser's."""
+    """Each bundle uses only its own names and the browser's."""
     script = str(assets.script(*parts)).removeprefix("<script>").removesuffix("</script>")
     free = run(
         "const known = new Proxy({}, { has: (_, name) => { seen.add(name); return true; },"

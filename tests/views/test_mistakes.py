@@ -1,4 +1,4 @@
-"""What to change, by the class and the text of an exception."""
+"""Advice for exceptions, by class and text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = mistakes._ADVICE
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1] or row[0])
 def test_a_row_can_be_filled(row):
-    """Each place in its sentence is a group of its pattern, which is there whenever the pattern matches."""
+    """Each field of an advice is a group of its pattern that always matches."""
     error, pattern, _, text = row
     groups = re.compile(pattern).groups
     places = [int(name) for _, name, _, _ in string.Formatter().parse(text) if name]
@@ -30,7 +30,7 @@ def advice(error: str, message: str, operator: str = "") -> str:
 
 
 def test_the_first_row_that_fits_is_taken():
-    """One for an operator comes before one for any; another class, or another text, has none."""
+    """A row for an operator comes before a row for all; another class or text has no advice."""
     text = "mat1 and mat2 shapes cannot be multiplied (2x16 and 8x4)"
     assert "in_features" in advice("RuntimeError", text, "linear") and "transpose" in advice("RuntimeError", text, "mm")
     assert advice("ValueError", text) == "" == advice("RuntimeError", "something else")
@@ -41,7 +41,7 @@ def test_the_first_row_that_fits_is_taken():
 
 
 def test_exceptions_of_the_compiler_are_no_mistakes():
-    """The frames explain them; nor is an end without an exception one."""
+    """Exceptions of the compiler, and a missing exception, are no mistakes of the user."""
     record = sample_records.simple()
     assert mistakes.of(record) is None
     for error in mistakes.OWN_ERRORS:
@@ -49,7 +49,7 @@ def test_exceptions_of_the_compiler_are_no_mistakes():
 
 
 def test_a_line_of_python_is_marked():
-    """The innermost line of a file that was compiled; the carets are below all of it where no columns are known."""
+    """The carets are below the innermost compiled line; without columns, below all of it."""
     record = sample_records.simple()
     frame = record.frames[0]
     stack = (
@@ -65,7 +65,7 @@ def test_a_line_of_python_is_marked():
 
 
 def test_a_call_is_said_with_its_tensors():
-    """Devices only where they differ; what is no tensor is left out, and without any there is nothing to say."""
+    """A call is shown with its tensors, with devices only if they differ; without tensors there is no text."""
     x, w = (
         Argument(name, shape, "float32", "cpu") for name, shape in (("L['x']", ("2", "16")), ("L['w']", ("8", "4")))
     )

@@ -21,14 +21,14 @@ def frame(*found: Part) -> CompiledFrame:
 
 
 def test_parts_as_text():
-    """Each part is a line: what it computes, whose gradients it gives, and why it begins where it does."""
+    """Each part is a line with its operators, its gradients, and the reason for its begin."""
     found = list(parts.as_text(frame(FIRST, SECOND)))
     assert found[1] == "  submod_0  1 operator  2000 kB of self.weight: the graph begins here"
     assert found[2].startswith("  submod_1  1 operator  0 B of no parameter: its bucket of 1049 kB is full, and 2 oper")
 
 
 def test_one_part():
-    """A graph that stays whole under DDP has one sentence that says so, and its one row."""
+    """A graph that DDP does not split has a sentence that says so, and one row."""
     assert "the graph is not split" in next(parts.as_text(frame(FIRST)))
     assert list(parts.as_text(frame())) == []
 

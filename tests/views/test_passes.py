@@ -1,4 +1,4 @@
-"""Below the captured graph: ATen graphs drawn beside it, what each pass changed, what each line moves."""
+"""Below the captured graph: pictures of the ATen graphs, the diff of each pass, the traffic of each line."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def attended():
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(attention), api.new_recorder("attention")
     with frame_recorder.listening():
-        function(*(torch.ones(1, 2, 64, 16) for _ in range(3)))  # smaller ones stay separate steps
+        function(*(torch.ones(1, 2, 64, 16) for _ in range(3)))  # smaller ones are not fused
     return frame_recorder.record()
 
 
 def test_forward_and_backward_are_drawn():
-    """A box a node, a row a node; inputs go by the names of the captured graph; the joint graph is drawn as its parts."""
+    """A picture and a table have each node; inputs have the captured names; the joint graph is drawn in parts."""
     (frame,) = trained().frames
     page = Page(html.render(trained(), ["graph", "aten"], assets=False))
     captured, forward, backward = drawings(page)
@@ -66,7 +66,7 @@ def test_forward_and_backward_are_drawn():
 
 
 def test_a_picture_that_says_nothing_new_is_left_out():
-    """Where each operator became one of ATen the FX graph's picture is enough; by itself the graph is drawn."""
+    """If each operator is one ATen operator, only the FX graph is drawn; on its own, the ATen graph is drawn."""
     record = sample.simple()
     both = html.render(record, ["graph", "aten"], assets=False)
     assert both.count("<img") == 1
@@ -75,7 +75,7 @@ def test_a_picture_that_says_nothing_new_is_left_out():
 
 
 def test_the_diff_of_a_pass_is_the_diff_of_the_graphs():
-    """What is shown is difflib's, on the graphs as they were recorded."""
+    """The diff is difflib's of the recorded graphs."""
     for record, stages in (
         (trained(), [("joint", "forward"), ("joint", "backward")]),
         (attended(), [("traced", "inference")]),
@@ -92,7 +92,7 @@ def test_the_diff_of_a_pass_is_the_diff_of_the_graphs():
 
 
 def test_a_rewritten_graph_is_kept_as_it_was():
-    """Attention by hand: four operators before, one after."""
+    """Attention has four operators before the rewrite, and one after it."""
     (frame,) = attended().frames
     graphs = {each.stage: [node.target for node in each.nodes] for each in frame.compiled_graph.graphs}
     assert "aten._softmax.default" in graphs["traced"]
@@ -100,7 +100,7 @@ def test_a_rewritten_graph_is_kept_as_it_was():
 
 
 def test_a_pass_that_changes_nothing_says_so():
-    """It is named, without a diff, and folded away from those that do."""
+    """A pass without a change is named without a diff, and folded."""
     (frame,) = attended().frames
     same = dataclasses.replace(
         frame.compiled_graph,
@@ -116,7 +116,7 @@ def test_a_pass_that_changes_nothing_says_so():
 
 @pytest.mark.browser
 def test_the_list_of_passes_is_searched(browser_page):
-    """The filter looks into the diffs, shows the passes that have the word, and unfolds them."""
+    """The filter searches the diffs, shows the matching passes, and unfolds them."""
     (frame,) = trained().frames
     forward, backward = passes.of(frame)
     (*_, gone) = (
@@ -145,7 +145,7 @@ def moving(x, y):
 
 
 def test_a_line_moves_what_its_operators_read_and_write():
-    """Views are free; sizes that vary count as they were in the call."""
+    """Views are free; symbolic sizes have the values of the call."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(moving, backend="eager", dynamic=True), api.new_recorder("moving")
     with frame_recorder.listening():
@@ -164,12 +164,12 @@ def test_a_line_moves_what_its_operators_read_and_write():
     ("moved", "said"), [(0, "0 B"), (9_999, "9999 B"), (10_000, "10 kB"), (10**7, "10 MB"), (123 * 10**12, "123 TB")]
 )
 def test_sizes_have_four_digits(moved, said):
-    """As many as are of use."""
+    """Sizes have at most four digits."""
     assert costs.words(moved) == said
 
 
 def test_an_unknown_size_is_no_figure():
-    """What only the run knows is not guessed."""
+    """A line with an unbacked size has no figure."""
     node = Node("0/0.n1", "nonzero", "call_function", "torch.nonzero", "(x,)", shape=("u0", "1"), dtype="int64")
     record = sample.simple()
     graph = dataclasses.replace(record.frames[0].graph, nodes=(node,))

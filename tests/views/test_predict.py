@@ -1,4 +1,4 @@
-"""Questions about a program: their answers are what the compiler does, and the page keeps the score."""
+"""Questions about a program: the answers are the compiler's behaviour, and the page counts the score."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def picky(x, k):
 @pytest.mark.parametrize("function", [scaled, picky])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_the_answer_about_a_call_is_what_the_call_does(function, dynamic):
-    """A longer tensor, another dtype, another number: the entry that is said to accept the call runs, or none does."""
+    """For a longer tensor, another dtype or number, the answer names the entry that runs, or none."""
     nbcompile.reset()
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
     frame_recorder = api.new_recorder(function.__name__)
@@ -52,7 +52,7 @@ def test_the_answer_about_a_call_is_what_the_call_does(function, dynamic):
 
 
 def test_answers_are_worked_out_from_the_record():
-    """Graphs, the line of the break and kernels: of each choice one is right, and it is the record's."""
+    """Exactly one choice, about graphs, the break's line or kernels, is right, by the record."""
 
     def key(record):
         return [each.choices[each.answer] for each in predict.questions(record)]
@@ -63,7 +63,7 @@ def test_answers_are_worked_out_from_the_record():
 
 
 def test_the_letter_gives_nothing_away():
-    """The right number is not always the same choice; none is below zero; the same question has the same choices."""
+    """The right choice has no fixed letter, numbers are not negative, and the choices are deterministic."""
     for number in range(6):
         asked = [predict._of_numbers(f"How many are there of {each}?", number, "") for each in range(40)]
         assert {each.answer for each in asked} == set(range(min(number, 3) + 1))
@@ -73,7 +73,7 @@ def test_the_letter_gives_nothing_away():
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_every_record_can_be_asked(name):
-    """Choices differ, one is the answer, and the text ends in the key."""
+    """The choices differ, one is the answer, and the text ends in the key."""
     record = sample.ALL[name]()
     asked = predict.questions(record)
     for each in asked:
@@ -84,7 +84,7 @@ def test_every_record_can_be_asked(name):
 
 @pytest.mark.browser
 def test_the_page_keeps_the_score_and_hides_the_rest(browser_page):
-    """A choice is right or wrong, its answer unfolds, the first try counts; all else waits behind Reveal."""
+    """A click shows right or wrong, and unfolds the answer; the first try counts; other sections are hidden."""
     record = sample.save_break()
     asked = predict.questions(record)
     page = browser_page(html.render(record, ["predict", "summary", "source"]))
@@ -109,7 +109,7 @@ def test_the_page_keeps_the_score_and_hides_the_rest(browser_page):
 
 @pytest.mark.browser
 def test_without_scripts_answers_unfold(browser_page):
-    """The questions, their choices and, one by one, their answers."""
+    """Without scripts the questions, their choices and answers unfold."""
     page = browser_page(html.render(sample.simple(), "predict"), java_script_enabled=False)
     answer = page.locator(".n-ask details p").first
     assert not answer.is_visible()

@@ -26,7 +26,7 @@ def profile(**more) -> Profile:
 
 
 def test_times_are_those_of_kernels_and_between_them():
-    """Never less than nothing between them, though clocks disagree; speeds of fast machines have no exponent."""
+    """The time between kernels is not negative, although clocks differ; fast speeds have no exponent."""
     first, *_, roofline = summary(profile())
     assert first.endswith("2 calls of compiled frames: 30.1 µs in kernels and operators, 9.95 µs between them.")
     assert "1500 GB/s" in roofline and "2250 GFLOP/s" in roofline
@@ -34,7 +34,7 @@ def test_times_are_those_of_kernels_and_between_them():
 
 
 def test_what_did_not_happen_is_not_said():
-    """Without kernels one sentence; compilation and memory where there was any."""
+    """Without kernels there is one sentence; compilation and memory appear if there was any."""
     assert list(summary(profile(kernels=()))) == ["No compiled kernel ran."]
     assert not any("Compilation" in one or "held" in one for one in summary(profile()))
     more = list(summary(profile(compile_microseconds=1.5e6, peak_bytes=2048)))
@@ -42,7 +42,7 @@ def test_what_did_not_happen_is_not_said():
 
 
 def test_text_and_html_have_each_line_and_kernel():
-    """Lines that a kernel shares are named by their number, those of other files by the file; texts are escaped."""
+    """Lines of a shared kernel have numbers, those of other files have the file; texts are escaped."""
     text, page = "\n".join(text_lines(profile())), render(profile())
     for shown in ("0/0.k0", "0/0.k1", "under 1%", "other.py:7"):
         assert shown in text and shown in page
@@ -52,13 +52,13 @@ def test_text_and_html_have_each_line_and_kernel():
 
 
 def test_a_profile_without_time_has_no_shares():
-    """Nothing is divided by it."""
+    """A profile of zero time has no shares."""
     empty = profile(microseconds=0.0)
-    assert "%" in "\n".join(text_lines(empty)) and render(empty)  # the roofline's
+    assert "%" in "\n".join(text_lines(empty)) and render(empty)  # the division of the roofline
 
 
 def test_a_file_and_a_notebook_show_the_same(tmp_path):
-    """The document holds the fragment, and JSON what both show."""
+    """The HTML file contains the notebook's fragment, and the JSON has its data."""
     view = ProfileView(profile(title="a </h1> b"))
     bundle = view._repr_mimebundle_()
     assert bundle["text/plain"] == str(view) and bundle["text/html"] == render(view.data)

@@ -1,4 +1,4 @@
-"""The view of recompilations: calls by entries, refusals, what the new entry changed."""
+"""The view of recompilations: calls by entry, failed guards, and the changes of the new entry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record():
 
 
 def test_the_timeline_is_the_calls(record):
-    """Each call in order, with what every entry had to do with it."""
+    """The timeline has each call in order, with each entry's verdict."""
     lines = [line.split() for line in text.render(record, "recompilations").splitlines()]
     assert lines[1:7] == [
         ["call", "0/0", "0/1", "0/2"],
@@ -47,7 +47,7 @@ def test_the_timeline_is_the_calls(record):
 
 
 def test_names_that_the_compiler_numbers_are_no_change(record):
-    """torch names the builtins of each frame with a new number: the guards on them are the same guards."""
+    """torch numbers the builtins' names anew in each frame: the guards on them are equal."""
     guard = replace(record.frames[1].guards[0], condition="___check_obj_id(G['__builtins_dict___0']['len'], 1)")
     before = replace(record.frames[1], guards=(*record.frames[1].guards, guard))
     other = replace(guard, condition=guard.condition.replace("___0", "___12"))
@@ -56,14 +56,14 @@ def test_names_that_the_compiler_numbers_are_no_change(record):
 
 
 def test_text_of_a_long_change_is_cut(record, monkeypatch):
-    """In a model every line of the graph differs: text says how many lines are left out."""
+    """If every line of the graph differs, the text says how many lines are omitted."""
     monkeypatch.setattr(recompilations, "MOST_CHANGES", 3)
     shown = text.render(record, "recompilations")
     assert "... and 5 more lines" in shown
 
 
 def test_what_changed_between_entries(record):
-    """Guards that went and came, and the lines of the graph that differ; the size that came is told."""
+    """The change lists removed and added guards, and the differing lines of the graph, with the new size."""
     assert recompilations.changes(record.frames[1], record.frames[2]) == [
         "guards:", "- 2 <= x.size()[0] <= 5", "+ 6 <= x.size()[0]",
         "graph:", '- mul: "f32[s77]" = l_x_ * 2;  l_x_ = None', '+ add: "f32[s77]" = l_x_ + 1;  l_x_ = None',
@@ -75,7 +75,7 @@ def test_what_changed_between_entries(record):
 
 
 def test_train_and_eval_are_told_in_html_and_text():
-    """A model that was switched to eval() between two calls: what to do names train() and eval(), in both."""
+    """For a model that was switched to eval() between calls, HTML and text name train() and eval()."""
     nbcompile.reset()
     drop = torch.nn.Dropout()
     compiled, frame_recorder = nbcompile.compile(lambda x: drop(x), backend="eager"), api.new_recorder("evaluated")
@@ -94,7 +94,7 @@ def test_train_and_eval_are_told_in_html_and_text():
 
 
 def test_guards_that_words_do_not_tell_apart_are_shown_as_conditions(record):
-    """Two entries for two dtypes have the same words for their tensor: then the condition is shown."""
+    """Two entries with the same words for their tensor, but other dtypes, are shown with the condition."""
     first = record.frames[0]
     guard = next(each for each in first.guards if each.kind == "TENSOR_MATCH")
     other = replace(guard, condition=guard.condition.replace("float32", "float64"))
@@ -103,7 +103,7 @@ def test_guards_that_words_do_not_tell_apart_are_shown_as_conditions(record):
 
 
 def test_a_record_without_calls_has_no_timeline():
-    """Records of older versions, and what was compiled without a call from outside."""
+    """A record of an older version, or without an outer call, has no timeline."""
     record = replace(sample.recompiled(), calls=())
     shown = html.render(record, "recompilations", assets=False)
     assert "Calls of" not in shown
@@ -111,7 +111,7 @@ def test_a_record_without_calls_has_no_timeline():
 
 
 def test_many_calls_are_cut_visibly():
-    """A thousand alternating calls do not make a thousand rows."""
+    """A thousand alternating calls are cut, with a note."""
     calls = tuple(Call("0", f"0/{index % 2}") for index in range(3000))
     shown = html.render(replace(sample.recompiled(), calls=calls), "recompilations")
     assert "more: see the full report" in shown
@@ -119,7 +119,7 @@ def test_many_calls_are_cut_visibly():
 
 
 def test_recompilations_for_one_value_are_one_table():
-    """Of a value that differs again and again each entry is a row, with the guard that failed last; the graph is drawn once."""
+    """If one value differs repeatedly, each entry is a row with the last failed guard; one graph is drawn."""
     nbcompile.reset()
 
     def f(x, tag):
@@ -140,7 +140,7 @@ def test_recompilations_for_one_value_are_one_table():
 
 
 def storm(number=9, backend="eager"):
-    """One value that is another one in each call."""
+    """A record with another value of one argument in each call."""
     nbcompile.reset()
 
     def f(x, tag):
@@ -155,7 +155,7 @@ def storm(number=9, backend="eager"):
 
 
 def test_a_storm_says_each_thing_once():
-    """One sentence of what to do, not one for each entry and a longer one for the last; values in a row."""
+    """The advice appears once for all entries, and the expected values are in a row."""
     shown = " ".join(text.render(storm(), "recompilations").split())
     assert shown.count("advice:") == 1
     assert "or config.recompile_limit = 16, if so many versions are meant" in shown
@@ -163,7 +163,7 @@ def test_a_storm_says_each_thing_once():
 
 
 def test_a_call_beyond_the_limit_is_one_call():
-    """The function has compiled entries, so it is not said to have run eagerly as a whole; only that call is."""
+    """The function has compiled entries, so only the call beyond the limit is said to have run eagerly."""
     shown = " ".join(text.render(storm(), "summary").split())
     assert "A further call of f ran eagerly as a whole: recompile_limit (8) reached." in shown
     assert shown.count("f ran eagerly") == 1
@@ -172,7 +172,7 @@ def test_a_call_beyond_the_limit_is_one_call():
 @pytest.mark.browser
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_storm_fits_one_screen(chromium, backend):
-    """Nine calls, eight entries: calls, entries, what-if and the first frame are folded, and nothing is lost."""
+    """With nine calls and eight entries, all but the summary is folded, and complete."""
     record = storm(backend=backend)
     fragment = html.render(record)
     page = chromium.new_page(viewport={"width": 1280, "height": 900})
@@ -195,7 +195,7 @@ def unrolled(x, n):
 
 
 def recorded(function, calls, backend="eager"):
-    """The record of some calls of one function."""
+    """The record of some calls of a function."""
     nbcompile.reset()
     compiled, recorder = nbcompile.compile(function, backend=backend), api.new_recorder(function.__name__)
     with recorder.listening():
@@ -205,7 +205,7 @@ def recorded(function, calls, backend="eager"):
 
 
 def test_lengths_of_a_loop_are_one_cause():
-    """The first miss is of a constant, the others are of a symbol that became one: all are about n."""
+    """The first miss is of a constant, later ones are of its symbol: all have the cause n."""
     record = recorded(unrolled, [(torch.ones(4), n) for n in range(1, 6)])
     [cause] = recompile_causes.causes(record, record.frames[1:])
     assert (cause.about, cause.values) == ("n", ("1", "2", "3", "4"))
@@ -215,7 +215,7 @@ def test_lengths_of_a_loop_are_one_cause():
 
 
 def test_sizes_and_bounds_of_sizes_are_one_cause():
-    """An entry for one size, and one for a range of them, refuse because of the same dimension."""
+    """An entry for one size, and one for a range of sizes, miss because of the same dimension."""
 
     def bounded(x):
         return x + 1 if x.size(0) < 50 else x - 1
@@ -226,7 +226,7 @@ def test_sizes_and_bounds_of_sizes_are_one_cause():
 
 
 def test_conditions_that_differ_in_numbers_are_one_advice():
-    """Branches on other numbers: the advice stands there once, with all conditions."""
+    """Branches on other numbers have one advice, with all conditions."""
 
     def branches(x, n):
         return x * 2 if n == 3 else x + 1 if n == 4 else x.sin() if n == 5 else x * n
@@ -239,7 +239,7 @@ def test_conditions_that_differ_in_numbers_are_one_advice():
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])
 def test_a_storm_of_large_graphs_stays_small(backend):
-    """Sections about the code of an entry give way to those about why there are so many; the report is whole."""
+    """A record with many large graphs shows causes before code; the report is complete."""
     record = recorded(unrolled, [(torch.ones(4), n) for n in range(9, 15)], backend)
     fragment = html.render(record)
     assert len(fragment.encode()) <= html.STORM_LIMIT
@@ -256,7 +256,7 @@ STORMS = {
 
 @pytest.mark.parametrize("name", STORMS)
 def test_a_storm_of_different_graphs_shows_the_first_and_the_last(name):
-    """Of eight entries, each with a graph of its own, two are drawn and the others are named; one section shows all."""
+    """Two of eight entries with different graphs are drawn, and the others are named; one section shows all."""
     nbcompile.reset()
     compiled, recorder = nbcompile.compile(STORMS[name], backend="eager"), api.new_recorder(name)
     with recorder.listening():

@@ -1,4 +1,4 @@
-"""Causes of recompilations: one value that caused several is one cause, with one sentence of advice."""
+"""Causes of recompilations: one value with several recompiles is one cause, with one sentence of advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def branching(x, how):
 
 
 def refused(values):
-    """The record of calls that differ in one string, and the frames that were compiled again."""
+    """The record of calls that differ in one string, and the recompiled frames."""
     nbcompile.reset()
     compiled, frame_recorder = nbcompile.compile(branching, backend="eager"), api.new_recorder("branching")
     with frame_recorder.listening():
@@ -29,7 +29,7 @@ def refused(values):
 @pytest.mark.compiles
 @pytest.mark.parametrize("count", [2, SEVERAL + 1])
 def test_one_value_is_one_cause(count):
-    """All recompilations that one argument caused are one cause; several of them are summarised."""
+    """All recompilations for one argument are one cause; several are summarised."""
     record, again = refused(["up", "a", "bb", "ccc", "dddd", "eeeee"][:count])
     (cause,) = recompile_causes.causes(record, again)
     assert list(cause.frames) == again
@@ -39,7 +39,7 @@ def test_one_value_is_one_cause(count):
 
 @pytest.mark.compiles
 def test_a_remedy_is_given_once():
-    """The same advice of several recompilations is one sentence."""
+    """Several recompilations with the same advice have one sentence."""
     record, again = refused(["up", "a", "bb", "ccc"])
     (cause,) = recompile_causes.causes(record, again)
     remedies = recompile_causes.remedies_of(cause)

@@ -1,4 +1,4 @@
-"""Guards that failed, as sentences."""
+"""Failed guards as sentences."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from tests.views import sample_records as sample
     ],
 )
 def test_a_refusal_is_taken_apart(reason, said, expected):
-    """What differed (the whole reason, where it has no known form), wanted, came, and at which dimension."""
+    """A failed guard has its subject (or the whole reason), expected and actual value, and dimension."""
     no = refusals.refusal(Record("f"), FailedGuard("0/0", reason, "", (), *said))
     what = reason if expected[0] is ... else expected[0]
     assert (no.what, no.expected, no.actual, no.dimension) == (what, *expected[1:])
 
 
 def test_a_refusal_names_its_guard_and_line():
-    """The guard's condition and the user's line are found by the guard's id."""
+    """The guard's id gives the condition and the user's line."""
     record = sample.recompiled()
     failed = replace(record.frames[1].failed_guards[0], stack=())
     no = refusals.refusal(record, failed)

@@ -1,4 +1,4 @@
-"""A report: one document with addresses."""
+"""A report: one document with anchors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = {"simple": sample_records.simple, "nested": sample_records.nested, "re
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_links_lead_somewhere(name):
-    """Each address of the contents is an id of the page, and ids are unique, also of two records of one function."""
+    """Each link of the contents is an id of the page, and ids are unique, also with two records of one function."""
     record = RECORDS[name]()
     drawn = BeautifulSoup(page("Two", [Section("one", record), Section("two", record)]), "html.parser")
     ids = [element["id"] for element in drawn.select("[id]")]
@@ -28,7 +28,7 @@ def test_links_lead_somewhere(name):
 
 
 def test_frames_with_one_id_have_addresses_of_their_own():
-    """Calls beyond the limit of entries share an id."""
+    """Calls beyond the recompile limit share an id, and have separate anchors."""
     record = sample_records.simple()
     twice = replace(record, frames=(record.frames[0],) * 2)
     ids = re.findall(r'id="(s0-[^"]*)"', of_record(twice))
@@ -36,13 +36,13 @@ def test_frames_with_one_id_have_addresses_of_their_own():
 
 
 def test_an_address_is_made_of_harmless_characters():
-    """Whatever an id of a record has."""
+    """An anchor has only safe characters, whatever the record's id is."""
     assert anchor(3, "0/1", "guards") == "s3-0.1-guards"
     assert re.fullmatch(r"[\w.-]+", anchor(0, "a b'\"<>#?"))
 
 
 def test_texts_of_the_user_are_texts():
-    """Title, words, code and output; blank lines part paragraphs, and empty parts are left out."""
+    """Title, words, code and output are escaped; blank lines separate paragraphs, empty parts are omitted."""
     hostile = "<script>alert(1)</script>"
     drawn = BeautifulSoup(
         page(hostile, [Section(hostile, prose=f"{hostile}\n\n\n\nsecond", code=hostile, output=hostile)]), "html.parser"

@@ -1,4 +1,4 @@
-"""The records that views are tested on are what a compile makes of their programs."""
+"""The sample records equal those of a compile of their programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAME_VERSIONS = sys.version_info[:2] == (3, 11) and torch.__version__.startswith
 
 
 def outline(record: Record) -> list[tuple[object, ...]]:
-    """Which frames were compiled and why, their graphs, breaks, refusals and mutations."""
+    """Compiled frames with causes, graphs, breaks, failed guards and mutations."""
     return [
         (
             frame.id,
@@ -39,7 +39,7 @@ def outline(record: Record) -> list[tuple[object, ...]]:
 
 @pytest.fixture(scope="module")
 def now(tmp_path_factory):
-    """Folder of the records that a process makes now."""
+    """A folder with the records of a new process."""
     folder = tmp_path_factory.mktemp("samples")
     subprocess.run([sys.executable, "-m", "tests.views.sample_programs", str(folder)], check=True)
     return folder
@@ -47,7 +47,7 @@ def now(tmp_path_factory):
 
 @pytest.mark.parametrize("program", sample_programs.PROGRAMS, ids=lambda program: program.__name__)
 def test_a_sample_is_what_a_compile_makes(program, now, request):
-    """Every field of the record: frames, graphs, guards, breaks, programs, kernels, and the sentences about them."""
+    """Each field of the record is equal: frames, graphs, guards, breaks, programs, kernels, sentences."""
     name = f"{program.__name__}.json"
     made = (now / name).read_text()
     if request.config.getoption("--update"):
@@ -59,7 +59,7 @@ def test_a_sample_is_what_a_compile_makes(program, now, request):
 
 
 def test_samples_have_no_folder_of_this_machine():
-    """Another machine compares with the same text."""
+    """The samples contain no folder of this machine."""
     texts = [path.read_text() for path in sorted(sample_records.SAMPLES.iterdir())]
     assert len(texts) == len(sample_programs.PROGRAMS)
     assert [text for text in texts if sys.prefix in text or torch.__file__ in text] == []

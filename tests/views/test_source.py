@@ -18,7 +18,7 @@ def page(record, frame, limits=None) -> BeautifulSoup:
 
 
 def test_each_line_of_the_function_is_there():
-    """With its number and its own text; without styles a note reads as a comment."""
+    """Each line has its number and text; without styles a note looks like a comment."""
     record = sample_records.simple()
     frame = record.frames[0]
     lines = page(record, frame).select_one(".n-src").text.splitlines()
@@ -31,7 +31,7 @@ def test_each_line_of_the_function_is_there():
 
 
 def test_the_text_of_the_program_is_no_markup():
-    """Whatever it is, also where it is no Python."""
+    """The program's text is escaped, also if it is not Python."""
     record = sample_records.simple()
     hostile = "def f(x):\n    return '</pre><script>' + x < (\n"
     frame = replace(record.frames[0], source=hostile)
@@ -40,14 +40,14 @@ def test_the_text_of_the_program_is_no_markup():
 
 
 def test_a_function_without_source():
-    """It says that it is not known, and where the function is."""
+    """Without a source, the section says so, and where the function is."""
     record = sample_records.simple()
     frame = replace(record.frames[0], source="")
     assert "The source of this function is not known." in page(replace(record, frames=(frame,)), frame).text
 
 
 def test_a_long_function_is_cut():
-    """The number of lines that are left out is told."""
+    """A cut function states the number of omitted lines."""
     record = sample_records.simple()
     text = "def f(x):\n" + "".join(f"    y{number} = x\n" for number in range(50))
     frame = replace(record.frames[0], source=text)
@@ -56,7 +56,7 @@ def test_a_long_function_is_cut():
 
 
 def test_the_residual_program_and_what_it_replays():
-    """Side effects have a row each; a frame without such a program has no section."""
+    """Each side effect has a row; a frame without a residual program has no section."""
     frame = sample_records.simple().frames[0]
     assert source.residual(replace(frame, residual=""), Limits()) is None
     changed = replace(frame, residual="return f(<x>)", mutations=(Mutation("list", "L['xs']", "xs.append(<1>)"),))

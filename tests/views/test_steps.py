@@ -1,4 +1,4 @@
-"""Time travel: what the page shows at each step is what was recorded; loops are summarised; keys move."""
+"""Time travel: the page shows the recorded state of each step, loops are summarised, keys move."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def record():
 
 
 def test_steps_are_recorded_only_when_asked():
-    """The record of an ordinary compile has none, and shows no such section."""
+    """An ordinary compile records no steps, and has no such section."""
     nbcompile.reset()
     plain = nbcompile.explain(looping, backend="eager")(torch.ones(3)).record
     assert not any(frame.steps for frame in plain.frames)
@@ -45,7 +45,7 @@ def test_steps_are_recorded_only_when_asked():
 
 
 def test_steps_tell_stack_locals_and_what_was_added(record):
-    """The multiplication in the inlined function sees its locals, and adds the input, the node and the guard."""
+    """The multiplication in the inlined function has its locals, and adds the input, the node and the guard."""
     step = next(each for each in record.frames[0].steps if each.argument == "*")
     assert (step.function, step.depth, step.text) == ("scaled", 1, "return v * k")
     assert step.stack[1] == "ConstantVariable(int: 2)"
@@ -58,7 +58,7 @@ def test_steps_tell_stack_locals_and_what_was_added(record):
 
 
 def test_later_passes_of_a_loop_are_one_row(record):
-    """Two passes in full, the other four in one row; no step is lost."""
+    """Two iterations are shown in full, the other four in one row; no step is lost."""
     rows = list(steps.summarised(record.frames[0].steps))
     assert sum(len(each.steps) for each in rows) == len(record.frames[0].steps)
     [loop] = [each for each in rows if each.is_loop]
@@ -68,7 +68,7 @@ def test_later_passes_of_a_loop_are_one_row(record):
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 def test_the_page_shows_the_state_at_every_step(record):
-    """For each step, forward and back: stack, locals, and all guards and nodes that were added before."""
+    """For each step the page has the stack, the locals, and all guards and nodes up to then."""
     frame = record.frames[0]
     program = """
       const data = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -86,7 +86,7 @@ def test_the_page_shows_the_state_at_every_step(record):
 
 @pytest.mark.browser
 def test_keys_walk_through_the_steps(record, browser_page):
-    """Arrows, Home and End move the slider; buttons jump between events; what holds is said."""
+    """Arrows, Home and End move the slider, and buttons jump between events; the state is announced."""
     page = browser_page(html.render(record, "steps"))
     box = page.locator(".n-steps").first
     slider, said = box.locator("[type=range]"), box.locator("[role=status]")
@@ -109,7 +109,7 @@ def test_keys_walk_through_the_steps(record, browser_page):
 
 
 def test_texts_of_the_program_stay_texts(record):
-    """A line of the program is data in the page, and nothing more."""
+    """A line of the program is escaped data in the page."""
     word = "</script><img src=x onerror=alert(1)>"
     frame = record.frames[0]
     poisoned = replace(frame, steps=tuple(replace(each, text=word, locals=(word,)) for each in frame.steps))

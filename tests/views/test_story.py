@@ -1,4 +1,4 @@
-"""The summary in sentences: what was compiled, as what it runs, where it stopped, why it was compiled again."""
+"""The summary in sentences: what was compiled and how it runs, the breaks, and the recompiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def told(record):
 
 
 def test_a_break_is_told_where_the_user_sees_it():
-    """The line of the outermost function; a break further in is told as its call's."""
+    """A break is reported at the line of the outermost function; a nested one at the call."""
     assert any("`f` stops at line 3, which runs eagerly" in each for each in told(sample.save_break()))
     assert any("in whose call `inner1` breaks" in each for each in told(sample.nested()))
 
@@ -32,7 +32,7 @@ def broken_twice(x):
 
 
 def test_two_breaks_in_one_line_name_two_functions():
-    """Both resume functions have torch's name of their line: the frames say which is which."""
+    """Both resume functions have torch's name for the line; the frame ids distinguish them."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(broken_twice, backend="eager"), api.new_recorder("broken_twice")
     with frame_recorder.listening():
@@ -51,7 +51,7 @@ def tripled(x, k):
 
 
 def test_a_recompilation_is_told_with_both_values():
-    """Which entry refused, what it expected and what came."""
+    """The sentence has the entry that refused, its expected value, and the actual one."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
     with frame_recorder.listening():
@@ -65,7 +65,7 @@ def test_a_recompilation_is_told_with_both_values():
 
 
 def test_a_backward_pass_is_part_of_the_work():
-    """More kernels than operators are no riddle: autograd's are among them."""
+    """The number of operators in the sentence includes autograd's."""
     frame = sample.simple().frames[0]
     graphs = tuple(dataclasses.replace(each, stage="backward") for each in frame.compiled_graph.graphs)
     learnt = dataclasses.replace(frame, compiled_graph=dataclasses.replace(frame.compiled_graph, graphs=graphs))
@@ -75,7 +75,7 @@ def test_a_backward_pass_is_part_of_the_work():
 
 
 def test_a_graph_without_kernels_says_why():
-    """A size that depends on data: the graph runs through ATen, and the summary says so where it counts kernels."""
+    """If a graph has a data-dependent size, the summary says that it runs through ATen."""
     with config.patch(capture_dynamic_output_shape_ops=True):
         chosen = nbcompile.explain(lambda x: x[x > 0] * 2)(torch.tensor([1.0, -3.0]))
     [sentence] = [each for each in told(chosen.record) if each.startswith("No kernel was generated for `<lambda>`: ")]
@@ -88,7 +88,7 @@ def test_a_graph_without_kernels_says_why():
     [(model.LOADED, "another process kept it"), (model.LOADED_AGAIN, "this process kept it before")],
 )
 def test_what_was_loaded_is_no_compile(cause, kept):
-    """A page that was kept says by whom, also where an older entry refused the call."""
+    """A loaded entry says which process stored it, also if an older entry refused the call."""
     record = sample.recompiled()
     one, *more = record.frames
     loaded = [dataclasses.replace(each, cause=cause) for each in (one, *more)]
@@ -102,12 +102,12 @@ def test_what_was_loaded_is_no_compile(cause, kept):
 
 
 def test_what_was_not_compiled_is_told_with_its_reason():
-    """It ran, as plain Python, and the reader need not unfold anything to know why."""
+    """A frame that was not compiled ran as plain Python, with the reason."""
     assert any("ran eagerly as a whole: " in each for each in told(sample.skipped()))
 
 
 def test_what_happens_often_is_told_a_few_times():
-    """A record with many recompilations has a short summary: a sentence for each cause."""
+    """A record with many recompilations has one sentence for each cause."""
     record = sample.recompiled()
     many = dataclasses.replace(record, frames=record.frames[:1] + record.frames[1:] * 10)
     assert sum("compiled again" in each for each in told(many)) == 2, "a size and a number differed"
@@ -125,7 +125,7 @@ def test_what_happens_often_is_told_a_few_times():
 
 
 def test_the_text_says_the_same():
-    """Without the backticks."""
+    """The text has the same sentences without backticks."""
     shown = " ".join(text.render(sample.save_break(), "summary").split())
     assert all(each.replace("`", "") in shown for each in told(sample.save_break()))
 
@@ -184,7 +184,7 @@ def loaded(monkeypatch, *, forgets):
     with config.patch(warm_start=True):
         ran(sine, (ONES,), backend="inductor")
         writer.flush()
-        if forgets:  # who wrote it: as another process would
+        if forgets:  # the process that stored it: another one
             monkeypatch.setattr(storage, "_written", set())
         return ran(sine, (ONES,), backend="inductor")
 
@@ -228,13 +228,13 @@ SITUATIONS = {
 def records(monkeypatch, tmp_path):
     """The record of each situation."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
-    with pytest.warns(UserWarning):  # the limit, the suppressed error
+    with pytest.warns(UserWarning):  # the recompile limit, and the suppressed error
         return {name: make(monkeypatch) for name, (make, _) in SITUATIONS.items()}
 
 
 @pytest.mark.compiles
 def test_each_situation_has_a_sentence_that_is_false_in_the_others(records):
-    """Whatever became of a call is said there, and only there."""
+    """The sentence of each situation appears in its record, and in no other one."""
     for name, (_, sentence) in SITUATIONS.items():
         if config.reference and name.endswith("process"):
             continue  # nothing is loaded there
@@ -244,7 +244,7 @@ def test_each_situation_has_a_sentence_that_is_false_in_the_others(records):
 
 
 def test_nothing_ran_where_nothing_ran(records):
-    """An error and an interrupt are told apart from plain Python in all of the text, not in one sentence alone."""
+    """After an error or an interrupt, no text says that plain Python ran."""
     for name in ("fullgraph", "interrupted", "not suppressed"):
         shown = text.render(records[name])
         for claim in ("plain Python", "eagerly", "falling back"):
@@ -253,7 +253,7 @@ def test_nothing_ran_where_nothing_ran(records):
 
 
 def test_an_attempt_that_came_to_nothing_is_no_recompilation(records):
-    """Three keys, a limit of two: one recompilation, and a call that was refused and not compiled for."""
+    """With three keys and a limit of two, there is one recompilation, and one skipped call."""
     numbers = {tile.noun: tile.number for tile in facts.tiles(records["limit"])}
     assert (numbers["recompile"], numbers["skipped frame"]) == (1, 1)
     shown = " ".join(text.render(records["limit"], "recompilations").split())
@@ -286,7 +286,7 @@ def recorded(function):
 
 
 def test_a_training_step_is_said_to_be_one():
-    """What to compile and what to keep outside; library functions that ran eagerly are no sentences of their own."""
+    """The summary says what to compile and what to leave outside; eager library functions have no sentence."""
     record = recorded(training_step)
     said = [each for each in told(record) if "whole training step" in each]
     assert len(said) == 1
@@ -296,14 +296,14 @@ def test_a_training_step_is_said_to_be_one():
 
 
 def test_a_decorated_function_is_said_to_be_where_it_was_written():
-    """`zero_grad` is in the optimiser's file, not in that of the decorator that torch put around it."""
+    """`zero_grad` is reported in the optimiser's file, not in that of torch's decorator."""
     (found, *_) = links.distinct_breaks(recorded(training_step))
     assert "torch/optim/optimizer.py" in found.cause.explanation
     assert "_compile.py" not in found.cause.explanation
 
 
 def test_frames_of_libraries_are_one_fold():
-    """They are named by their file, below the user's own."""
+    """Library frames are one fold, named by file, below the user's."""
     page = html.render(recorded(training_step), limit=None, assets=False)
     before, fold, inside = page.partition("of library functions")
     assert fold
@@ -313,13 +313,13 @@ def test_frames_of_libraries_are_one_fold():
 
 
 def test_listings_of_folded_sections_are_not_highlighted():
-    """Whoever asks for a section sees it in colours."""
+    """A folded section is not highlighted; one that is requested is."""
     assert "<span class=k>" not in html.render(sample.simple(), assets=False).partition("data-s=kernels")[2]
     assert "<span class=k>" in html.render(sample.simple(), "kernels", assets=False)
 
 
 def test_functions_made_of_text_by_libraries_are_not_told():
-    """Printing a tensor runs a lambda without a source, in which nothing is traced: it is in the record, not in the story."""
+    """The lambda that prints a tensor has no source and no operators: it is in the record, not in the summary."""
 
     def prints(x):
         for _ in range(2):
@@ -370,7 +370,7 @@ def saves_and_raises(x):
     ],
 )
 def test_a_breaking_call_that_raises(function, sentence):
-    """What is no function is not "not traced"; an exception elsewhere says nothing of the call."""
+    """A call of an object that is no function is not "not traced"; an exception elsewhere is not the call's."""
     nbcompile.reset()
     sentences = told(nbcompile.explain(function)(torch.ones(3)).record)
     assert sentences[0].startswith(f"`{function.__name__}` raises")
@@ -378,7 +378,7 @@ def test_a_breaking_call_that_raises(function, sentence):
 
 
 def test_an_exception_outside_of_functions_names_no_function():
-    """The name of a module's code is no name that the user wrote."""
+    """Code of a module is not called by its internal name."""
     place = model.StackLine("cell", 5, "<module>", "later(x)")
     record = model.Record("r", raised=model.Raised("NameError", "name 'later' is not defined", (place,)))
     assert told(record)[0] == "Code outside of functions raises `NameError` at line 5: `name 'later' is not defined`"
@@ -386,7 +386,7 @@ def test_an_exception_outside_of_functions_names_no_function():
 
 @pytest.mark.compiles
 def test_a_changed_state_of_the_process_is_a_whole_sentence():
-    """The reason that torch gives ends with a space."""
+    """A reason of torch that ends with a space becomes a whole sentence."""
 
     def f(x):
         nbcompile.compile(g)(x)
@@ -404,7 +404,7 @@ def test_a_changed_state_of_the_process_is_a_whole_sentence():
 
 
 def test_a_function_that_is_called_often_is_listed_once():
-    """A model of twelve layers traces the same function a dozen times."""
+    """A function that is traced twelve times, once per layer, is listed once."""
 
     def f(x):
         return twice(twice(twice(x)))

@@ -26,7 +26,7 @@ TO_ITSELF = ((40.0, 30.0),) * 4
 
 
 def test_a_drawing_is_xml_with_the_texts_of_its_boxes():
-    """Whatever characters they have; each box knows its nodes."""
+    """A drawing is valid XML, whatever characters its texts have; each box has its nodes."""
     drawn = ET.fromstring(str(draw(BOXES, arrangement(STRAIGHT, BENT), ("n0", "n1 n2"))))
     boxes = drawn.findall("{*}g")
     assert [[text.text for text in box.findall("{*}text")] for box in boxes] == [["x < 1", "f32[2]"], ['a "b" & c']]
@@ -35,7 +35,7 @@ def test_a_drawing_is_xml_with_the_texts_of_its_boxes():
 
 
 def test_a_line_is_drawn_as_one():
-    """A curve whose control points lie on it is straight; each arrow has one head at its end."""
+    """A curve with collinear control points is straight; each edge has one arrowhead."""
     curves, heads = (
         path.get("d")
         for path in ET.fromstring(str(draw(BOXES, arrangement(STRAIGHT, BENT), ("", "")))).findall("{*}path")
@@ -46,7 +46,7 @@ def test_a_line_is_drawn_as_one():
 
 @pytest.mark.parametrize("curves", [(), (TO_ITSELF,)])
 def test_a_drawing_without_length(curves):
-    """No arrow at all, or one from a point to itself: no number of it is none."""
+    """A drawing without edges, or with an edge of length 0, has no NaN."""
     drawn = str(draw(BOXES, arrangement(*curves), ("", "")))
     assert "nan" not in drawn and "inf" not in drawn and "-0 " not in drawn
     assert drawn.count("<path") == (2 if curves else 0)
@@ -54,7 +54,7 @@ def test_a_drawing_without_length(curves):
 
 @pytest.mark.parametrize("pale", [False, True])
 def test_an_image_is_the_same_drawing(pale):
-    """Read from the address of an image; nothing in it ends an attribute in double quotes."""
+    """The data URL of an image contains the same drawing, without double quotes."""
     drawn = draw(BOXES, arrangement(BENT), ("n0", "n1 100%"), pale=pale)
     address = str(data_url(drawn))
     assert '"' not in address and "\n" not in address and "#" not in address

@@ -18,7 +18,7 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_the_text_is_as_it_was_read_and_agreed(name):
-    """Snapshots are read by people; run with UPDATE_SNAPSHOTS=1 to write them anew."""
+    """The text equals the snapshot; UPDATE_SNAPSHOTS=1 writes it."""
     path, shown = SNAPSHOTS / f"{name}.txt", text.render(sample.ALL[name]())
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.parent.mkdir(exist_ok=True)
@@ -28,7 +28,7 @@ def test_the_text_is_as_it_was_read_and_agreed(name):
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_equal_records_give_equal_text(name):
-    """Times differ from run to run and are left out; there is no colour."""
+    """Equal records have equal text, without times and colours."""
     record = sample.ALL[name]()
     later = replace(record, timings=(Timing("0/0", "trace", 9.0),))
     assert text.render(record) == text.render(later)
@@ -36,13 +36,13 @@ def test_equal_records_give_equal_text(name):
 
 
 def test_times_are_shown_when_asked_for():
-    """``show="timings"`` is the one way to see them in text."""
+    """Only ``show="timings"`` shows times in text."""
     assert "build" in text.render(sample.simple(), "timings")
     assert "221.00 ms" in text.render(sample.simple(), "timings")
 
 
 def test_prose_stays_below_80_columns():
-    """What is not the user's code or a condition fits a terminal, however long the explanation."""
+    """Prose has at most 80 columns, except the user's code and conditions."""
     record = sample.save_break()
     frame = record.frames[0]
     long = replace(frame.breaks[0], explanation="word " * 100, hints=("hint " * 60,), title="title " * 30)
@@ -53,7 +53,7 @@ def test_prose_stays_below_80_columns():
 
 
 def test_one_section_alone():
-    """Only what was asked for is shown, under its frame."""
+    """Only the requested section is shown, under its frame."""
     shown = text.render(sample.simple(), "residual")
     assert "graph_out = __compiled_fn" in shown
     assert "TENSOR_MATCH" not in shown
@@ -61,5 +61,5 @@ def test_one_section_alone():
 
 
 def test_an_empty_record_says_so():
-    """Nothing compiled is a fact worth a sentence."""
+    """An empty record has a sentence that says so."""
     assert "Nothing was compiled" in text.render(Record("f"))

@@ -1,4 +1,4 @@
-"""Times: parts below their whole, a trace that other tools open, and a memory plan that is what the program does."""
+"""Times: nested stages, a trace for other tools, and the memory plan of the program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record():
 
 @pytest.mark.compiles
 def test_parts_are_no_longer_than_their_whole(record):
-    """The stages inside another one begin and end in it, and make up no more than it."""
+    """The stages inside of another one begin and end in it, and their sum is not longer."""
     frame = record.frames[0]
     own = {each.stage: each for each in record.timings if each.frame == frame.id}
     for whole in own.values():
@@ -49,7 +49,7 @@ def test_parts_are_no_longer_than_their_whole(record):
 
 
 def test_the_table_is_indented_as_the_stages_are(record):
-    """A part stands below its whole, a step to the right; in text and in HTML in the same order."""
+    """A nested stage is below its parent, indented; text and HTML have the same order."""
     lines = text.render(record, "timings").splitlines()
     indents = {line.strip().split("  ")[0]: len(line) - len(line.lstrip()) for line in lines}
     assert indents["lowering"] == indents["backend"] + 2
@@ -59,7 +59,7 @@ def test_the_table_is_indented_as_the_stages_are(record):
 
 
 def test_the_chrome_trace_is_the_timings(record, tmp_path):
-    """Complete events with the recorded lengths, nested as recorded, microseconds from the first."""
+    """The trace has complete events with the recorded lengths and nesting, in microseconds from the first one."""
     trace = json.loads(Explanation(record).trace(tmp_path / "trace.json").read_text())
     events = [each for each in trace["traceEvents"] if each["ph"] == "X"]
     stages = [each for each in record.timings if each.inside != EACH_CALL]
@@ -68,7 +68,7 @@ def test_the_chrome_trace_is_the_timings(record, tmp_path):
     )
     assert min(each["ts"] for each in events) == 0
     ends = {}
-    for each in events:  # in order of begin: each lies in, or after, those before it
+    for each in events:  # in order of begin: each is in, or after, those before it
         for other in ends.values():
             assert each["ts"] >= other - 1 or each["ts"] + each["dur"] <= other + 1
         ends[each["name"]] = each["ts"] + each["dur"]
@@ -77,7 +77,7 @@ def test_the_chrome_trace_is_the_timings(record, tmp_path):
 
 
 def test_the_memory_plan_is_what_the_wrapper_does(record):
-    """A buffer that takes over memory does so from one that is not read any more; sizes are the buffers' own."""
+    """A buffer reuses the memory of a dead one; sizes are those of the buffers."""
     compiled = record.frames[0].compiled_graph
     plan = {each.buffer: each for each in compiled.lifetimes}
     assert any(each.memory_of for each in plan.values())

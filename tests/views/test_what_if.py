@@ -118,7 +118,7 @@ PROGRAMS = {
 
 @contextlib.contextmanager
 def surroundings(dice):
-    """Sometimes the process is in another state, and a global is another one."""
+    """A change of the process state, or of a global, in some calls."""
     global HELPER, SCALE
     HELPER, SCALE = dice.choice((helper, helper, other_helper)), dice.choice((2, 2, 3))
     grad = torch.set_grad_enabled(dice.random() > 0.05)
@@ -134,7 +134,7 @@ def surroundings(dice):
 
 
 def recorded(function, options, calls, dice=None):
-    """The record of some calls of a function that was never compiled before."""
+    """The record of some calls of a new function."""
     nbcompile.reset()
     compiled = nbcompile.compile(function, backend="eager", **options)
     recorder = api.new_recorder(function.__name__)
@@ -146,7 +146,7 @@ def recorded(function, options, calls, dice=None):
 
 
 def in_the_page(cases):
-    """What the page's script says of each (data, calls)."""
+    """The answers of the page's script for each (data, calls)."""
     program = """
       const say = cases => cases.map(([data, calls]) => {
         const ready = prepare(data);
@@ -161,7 +161,7 @@ def in_the_page(cases):
 
 
 def in_node(names, program, given):
-    """What a program says that follows some parts of the script as they are shipped."""
+    """The output of a program after some parts of the shipped script."""
     parts = "".join((STATIC / f"{name}.js").read_text() for name in names)
     done = subprocess.run(
         ["node", "-e", parts + program], input=json.dumps(given), capture_output=True, text=True, check=True
@@ -184,7 +184,7 @@ node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not here
 @node
 @pytest.mark.parametrize("count", [400, pytest.param(5000, marks=pytest.mark.slow)])
 def test_the_page_says_what_the_guards_say(count):
-    """Random calls: for each entry the page accepts exactly if the C++ guards do, and names the same guard."""
+    """For random calls and each entry, the page's answer and its failed guard are those of the C++ guards."""
     dice, cases, real = random.Random(3), [], []
     for function, options, arguments in PROGRAMS.values():
         record = recorded(function, options, [arguments(dice) for _ in range(5)], dice)
@@ -218,10 +218,10 @@ def test_the_page_says_what_the_guards_say(count):
 
 
 def next_compile(calls, call, dice):
-    """After some calls of `sizes`, one more: what the page is asked, and the symbols of the new entry; None if there is none."""
+    """A call after some calls of `sizes`: the page's input, and the new entry's symbols, or None."""
     record = recorded(sizes, {}, calls, dice)
     if not what_if.compiled_calls(record):
-        return None  # no call of these is any that eager accepts
+        return None  # eager mode refuses all of these calls
     page = asked(record)
     call = {**call, "x": call["x"].detach()}
     frame = Scope(sizes.__code__, call, globals(), {})
@@ -233,12 +233,12 @@ def next_compile(calls, call, dice):
         nbcompile.compile(sizes, backend="eager")(**call)
     frames = recorder.record().frames[-1:]
     if not frames or frames[0].status != "compiled":
-        return None  # the limit of entries, or a program that no call of eager accepts either
+        return None  # the limit of entries, or a program that refuses each call in eager mode, too
     return page, values, {source for symbol in frames[0].symbols for source in symbol.sources}
 
 
 def foretold(cases):
-    """For each, the symbols that the page names, and those that came."""
+    """The symbols that the page predicts, and the actual ones, for each call."""
     answers = in_the_page([(page.data(page.fields()), [values]) for page, values, _ in cases])
     for (page, _, came), [[_, said]] in zip(cases, answers, strict=True):
         yield {page.names[each] for each in said["symbols"]}, came
@@ -247,7 +247,7 @@ def foretold(cases):
 @node
 @pytest.mark.parametrize("count", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_page_foretells_the_symbols_of_the_next_compile(count):
-    """After a call that no entry accepts, the symbols of the new entry are those that the page named."""
+    """After a call that no entry accepts, the new entry has the predicted symbols."""
     dice, cases, arguments = random.Random(7), [], PROGRAMS["sizes"][2]
     while len(cases) < count:
         calls = [arguments(dice) for _ in range(3)]
@@ -263,7 +263,7 @@ def test_the_page_foretells_the_symbols_of_the_next_compile(count):
     [(1.0, 1, False), (-0.0, 0, False), (True, 5, False), (math.nan, 5, False), (2, 5, True), (2, math.nan, False)],
 )
 def test_what_counts_as_another_number(before, now, is_symbol):
-    """1 and 1.0 are the same number, and so are both zeros; truth values and nan are none."""
+    """1 and 1.0 are the same number, and so are both zeros; bools and nan are no numbers."""
     calls = [{"x": torch.ones(3), "k": before}]
     case = next_compile(calls, {"x": torch.ones(3, 3), "k": now}, random.Random(7))
     [(said, came)] = foretold([case])
@@ -282,7 +282,7 @@ def three_entries():
 
 @pytest.mark.browser
 def test_the_form_works_by_keyboard(browser_page):
-    """Tab reaches every field; what is typed is answered at once, a value that is none is said to be none."""
+    """Tab reaches each field; the answer follows the typed text at once, and an invalid value is marked."""
     page = browser_page(html.render(three_entries(), "what_if"))
     verdict = page.locator(".n-what [role=status]")
     assert verdict.inner_text() == "Hit: 0/2 runs. Nothing is compiled."
@@ -320,7 +320,7 @@ def test_the_form_works_by_keyboard(browser_page):
 
 @pytest.mark.browser
 def test_the_limit_and_constants_are_told(browser_page):
-    """Where the limit of entries is reached the call would run as Python; a size of 1 stays a constant."""
+    """At the limit of entries the call would run as Python; a size of 1 is a constant."""
     with nbcompile.config.patch(recompile_limit=3):
         record = three_entries()
     page = browser_page(html.render(record, "what_if"))
@@ -329,7 +329,7 @@ def test_the_limit_and_constants_are_told(browser_page):
 
 
 def test_without_scripts_calls_and_guards_stand_as_they_are():
-    """The table of compiled calls and, for each entry, its guards in the order of asking, newest entry first."""
+    """Without scripts the page has the table of calls, and each entry's guards in order, newest entry first."""
     record = three_entries()
     text = html.render(record, "what_if", assets=False)
     assert text.index("checked first") < text.index("checked next")
@@ -340,7 +340,7 @@ def test_without_scripts_calls_and_guards_stand_as_they_are():
 
 
 def test_texts_of_the_user_stay_texts_in_the_data():
-    """What a call brought cannot end the element that holds the data."""
+    """A value of a call cannot end the element with the data."""
     calls = [{"x": torch.ones(2), "mode": "</script><img src=x onerror=alert(1)>", "flag": True, "limit": None}]
     text = html.render(recorded(many_kinds, {}, calls), "what_if", assets=False)
     assert "<img" not in text
@@ -348,7 +348,7 @@ def test_texts_of_the_user_stay_texts_in_the_data():
 
 
 def test_unusual_tensors_and_objects_are_no_obstacle():
-    """What the page cannot take apart (sparse tensors, objects that raise) is still compiled, recorded and shown."""
+    """Sparse tensors and objects that raise are compiled, recorded and shown, without fields in the form."""
 
     class Difficult:
         size = 2
@@ -369,7 +369,7 @@ def test_unusual_tensors_and_objects_are_no_obstacle():
 
 
 def test_it_stands_by_default_only_after_a_recompilation():
-    """A simple output stays small; a report has everything."""
+    """A simple output has no form; after a recompilation, and in a report, it has one."""
     assert "What if" not in html.render(sample.simple())
     record = three_entries()
     assert "What if the call were another?" in html.render(record)
@@ -385,7 +385,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize(("field", "text"), DAMAGED, ids=[text[:9] for _, text in DAMAGED])
 def test_a_damaged_record_is_shown_without_the_form(field, text):
-    """A guard or a reading that a file damaged is no reason to show nothing of the record."""
+    """A record with a damaged guard is shown without the form."""
     (frame,) = sample.simple().frames
     if field == "test":
         frame = dataclasses.replace(frame, guards=(dataclasses.replace(frame.guards[0], test=text), *frame.guards[1:]))

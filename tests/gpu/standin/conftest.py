@@ -1,4 +1,4 @@
-"""The stand-in device, in a process of its own: once registered with torch, a device stays.
+"""The stand-in device, in a separate process: once a device is registered with torch, it cannot be removed.
 
 tests/gpu/test_standin.py starts the process. By hand: NBCOMPILE_STANDIN=1 pytest tests/gpu/standin
 """
@@ -20,8 +20,8 @@ if os.environ.get("NBCOMPILE_STANDIN"):
 
     @pytest.fixture(scope="session", autouse=True)
     def collections_pass_over_modules():
-        """After each of many tests all garbage is collected: what one compile imports is not looked at each time."""
-        # The autograd engine makes its queues, one for each device, when a process first runs a backward pass.
+        """The garbage collector runs after some tests; a freeze excludes the imported modules of a first compile."""
+        # The autograd engine creates one queue per device at the first backward pass of a process.
         with device.standin(devices=2):
             torch.ones(2, device="cuda:1", requires_grad=True).sum().backward()
         with device.standin():
@@ -34,7 +34,7 @@ if os.environ.get("NBCOMPILE_STANDIN"):
 
     @pytest.fixture(autouse=True)
     def here():
-        """One GPU; no test makes the sizes of another one symbolic."""
+        """One GPU, and no cached sizes of other tests."""
         nbcompile.reset()
         with device.standin() as found:
             found.executor.reasons.clear()
@@ -46,7 +46,7 @@ if os.environ.get("NBCOMPILE_STANDIN"):
 
     @pytest.fixture
     def nothing_is_left(here):
-        """No graph and no pool outlives what was compiled, and no address was wrong."""
+        """No graph and no pool outlives the compiled function, and no address was wrong."""
         gc.collect()
         before = here.driver.live_graphs()  # test_driver_results.py has graphs whose destruction fails
         yield

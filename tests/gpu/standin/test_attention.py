@@ -1,4 +1,4 @@
-"""Attention on the stand-in device: compiled code calls the operator that eager mode would choose."""
+"""Attention on the stand-in device: compiled code calls the operator that eager mode chooses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLASH, EFFICIENT = "_scaled_dot_product_flash_attention", "_scaled_dot_product_e
 
 
 class Called(TorchDispatchMode):
-    """Names of the operators of attention that are called."""
+    """The names of the attention operators that are called."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ def tensors(dtype=torch.float16, *, heads=4, keys=4, rows=24, length=24, width=1
 
 
 def called_by_eager(function, inputs):
-    """Results, gradients, and the operators of attention that are called."""
+    """Results and gradients, and the attention operators that are called."""
     with Called() as called:
         result = function(*inputs)
         grads = torch.autograd.grad(result.float().square().sum(), [each for each in inputs if each.requires_grad])
@@ -49,7 +49,7 @@ def called_by_eager(function, inputs):
 
 
 def check(function, *inputs):
-    """Compile with its gradient: results, and operators, are eager mode's; return their names."""
+    """Compile with gradients: results and operators are eager mode's; return the operators' names."""
     torch.manual_seed(1)
     expected, expected_grads, eager = called_by_eager(function, inputs)
     torch.manual_seed(1)
@@ -81,7 +81,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_choice_is_eagers_forward_and_backward(case):
-    """Torch chooses by type, mask and sizes; the numbers are the same to the last bit where both call one operator."""
+    """Torch chooses by dtype, mask and sizes; if both modes call one operator, the results are bitwise equal."""
     how, sizes, operator = CASES[case]
     eager, compiled = check(lambda q, k, v: attention(q, k, v, **how), *tensors(**sizes))
     assert eager == compiled == ([operator, f"{operator}_backward"] if operator else [])
@@ -89,7 +89,7 @@ def test_the_choice_is_eagers_forward_and_backward(case):
 
 @pytest.mark.parametrize("kind", ["bool", "float", "float, learned", "one row", "one row, learned"])
 def test_a_mask_asks_for_the_efficient_operator(kind):
-    """Added or of truth values; one that is learned has a gradient."""
+    """Masks of floats and of bools use the efficient operator; a learned mask has a gradient."""
     q, k, v = tensors()
     mask = torch.randn(1 if "row" in kind else 24, 24, device="cuda").half()
     mask = mask > -1 if kind == "bool" else mask.requires_grad_("learned" in kind)
@@ -99,7 +99,7 @@ def test_a_mask_asks_for_the_efficient_operator(kind):
 
 @pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.FLASH_ATTENTION])
 def test_the_programs_own_choice_holds(backend):
-    """``sdpa_kernel`` around the call."""
+    """``sdpa_kernel`` around the call chooses the operator."""
 
     def chosen(q, k, v):
         with sdpa_kernel(backend):
@@ -111,7 +111,7 @@ def test_the_programs_own_choice_holds(backend):
 
 
 def test_the_record_names_the_operator_and_the_reason():
-    """One call of ATen, and kernels around it."""
+    """The record has one call of ATen, its reason, and the kernels around it."""
 
     def block(q, k, v):
         return torch.relu(attention(q * 2, k, v) + 1)
@@ -125,7 +125,7 @@ def test_the_record_names_the_operator_and_the_reason():
 
 
 def test_the_numbers_are_those_of_products_and_a_softmax():
-    """The stand-in's operators compute attention: compared with torch's own of the CPU, in float32."""
+    """The stand-in's attention operators equal torch's on the CPU, in float32."""
     for how, sizes in (({}, {}), ({"is_causal": True}, {}), ({"enable_gqa": True}, {"keys": 2})):
         inputs = [each.detach() for each in tensors(**sizes)]
         wide = [each.cpu().float().requires_grad_() for each in inputs]
@@ -138,7 +138,7 @@ def test_the_numbers_are_those_of_products_and_a_softmax():
 
 
 def test_a_recorded_graph_has_attention(here):
-    """Without dropout it draws nothing, so the graph is recorded; with dropout the reason is in the record."""
+    """Without dropout the graph is recorded; with dropout the record has the reason why not."""
     inputs = [each.detach() for each in tensors()]
 
     def block(q, k, v):

@@ -1,4 +1,4 @@
-"""Products by tensor descriptors on the driver that is here: scratch memory, pointers of any alignment, a recorded graph."""
+"""Products with tensor descriptors on the stand-in driver: scratch memory, pointers of any alignment, recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TILE = ProductTile(64, 64, 32, 4, 3, programs=2, descriptors=True)
 
 @pytest.fixture(autouse=True)
 def described(monkeypatch):
-    """The only candidate, which is not measured."""
+    """Descriptors are the only candidate, without a measurement."""
     monkeypatch.setattr(templates, "TILES", (TILE,))
 
 
@@ -38,7 +38,7 @@ def launches(here) -> list[str]:
 
 
 def test_the_launcher_gives_memory_for_descriptors(here):
-    """128 bytes for each of two descriptors and two programs, from torch's allocator; one launch."""
+    """The launcher allocates 128 bytes for each of two descriptors and two programs, from torch's allocator."""
     x, w = inputs()
     found = nbcompile.explain(function, options=OURS)(x, w)
     same(found.result, function(x, w))
@@ -53,7 +53,7 @@ def test_the_launcher_gives_memory_for_descriptors(here):
 
 
 def test_a_pointer_of_another_alignment_gets_code_without_descriptors(here):
-    """The copy engine takes multiples of 16 bytes; the code for other pointers loads by threads."""
+    """Descriptors need multiples of 16 bytes; for other pointers there is code without descriptors."""
     x, w = inputs()
     compiled = nbcompile.compile(function, options=OURS)
     same(compiled(x, w), function(x, w))
@@ -64,7 +64,7 @@ def test_a_pointer_of_another_alignment_gets_code_without_descriptors(here):
 
 
 def test_a_recorded_graph_has_its_own_memory_for_descriptors(here):
-    """Scratch memory comes from the recording's pool; a replay makes the descriptors again, of what was copied in."""
+    """The recording's pool has the scratch memory; a replay builds the descriptors again from the copied inputs."""
     compiled = nbcompile.compile(function, options={**OURS, "triton.cudagraphs": True})
     for seed in range(5):
         torch.manual_seed(seed)
@@ -79,7 +79,7 @@ def test_a_recorded_graph_has_its_own_memory_for_descriptors(here):
 
 
 def test_missing_scratch_memory_is_torch_s_own_error(here):
-    """Nothing is launched; afterwards the program runs."""
+    """If scratch memory cannot be allocated, torch's error is raised and nothing is launched; the next call runs."""
     x, w = inputs()
     out = torch.empty(70, 72, device="cuda", dtype=x.dtype)
 
@@ -99,7 +99,7 @@ def test_missing_scratch_memory_is_torch_s_own_error(here):
 
 
 def test_scratch_memory_is_freed_and_tried_for_once(here):
-    """As for any allocation: what nobody uses is freed, and the launch goes on."""
+    """If scratch memory cannot be allocated, unused memory is freed, and the launch goes on."""
     x, w = inputs()
     compiled = nbcompile.compile(function, options=OURS)
     size = compiled(x, w).nbytes
@@ -111,7 +111,7 @@ def test_scratch_memory_is_freed_and_tried_for_once(here):
 
     gpu_launcher.memory_holders.append(freeing)
     try:
-        here.driver.set_capacity(here.driver.allocated() + size)  # enough for the result alone
+        here.driver.set_capacity(here.driver.allocated() + size)  # enough for the result only
         same(compiled(x, w), function(x, w))
     finally:
         gpu_launcher.memory_holders.pop()

@@ -1,4 +1,4 @@
-"""The stand-in device: tensors on it, eager mode's operators over the same memory, and a process without it again."""
+"""The stand-in device: its tensors, eager operators on the same memory, and a process after its removal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.runtime import gpu_launcher
 
 
 def test_a_tensor_on_the_device_shares_its_memory_with_one_on_the_cpu(here):
-    """With its shape, strides and offset; without bytes there is nothing to share."""
+    """The tensor on the CPU has the same memory, shape, strides and offset; an empty tensor has no memory."""
     x = torch.arange(12.0, device="cuda").reshape(3, 4).t()[1:]
     borrowed = device.on_cpu(x)
     assert borrowed.device.type == "cpu" and (borrowed.shape, borrowed.stride()) == (x.shape, x.stride())
@@ -37,7 +37,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_are_those_of_eager_mode(here, name):
-    """Values, types and strides; results are on the device."""
+    """Values, dtypes and strides equal eager mode's, and results are on the device."""
     torch.manual_seed(0)
     x = torch.randn(3, 4)
     expected, found = OPERATORS[name](x.clone()), OPERATORS[name](x.clone().cuda())
@@ -51,14 +51,14 @@ def test_operators_are_those_of_eager_mode(here, name):
 
 
 def test_an_operator_in_place_returns_its_argument(here):
-    """By identity, as callers rely on it; one tensor that is given twice stays one."""
+    """The result of an in-place operator is its argument itself, also if that is given twice."""
     x = torch.ones(3, device="cuda")
     assert x.add_(1) is x
     assert x.mul_(x) is x and x.tolist() == [4.0] * 3
 
 
 def test_a_number_takes_the_type_of_a_tensor_of_its_kind():
-    """Where the schema asks for tensors; a number of a larger kind keeps its own."""
+    """A number gets the dtype of a tensor of its kind; a number of a larger kind keeps its dtype."""
     x = torch.ones(2, dtype=torch.int16)
     _, same = device._tensors_for_numbers(torch.ops.aten.bitwise_or.Tensor, (x, 3))
     assert same.dtype == torch.int16 and same.item() == 3
@@ -67,7 +67,7 @@ def test_a_number_takes_the_type_of_a_tensor_of_its_kind():
 
 
 def test_outside_of_the_block_there_is_no_gpu_again(here):
-    """The functions of torch.cuda and the variable are as they were."""
+    """After the block, the functions of torch.cuda and the environment variable are restored."""
     inside = torch.cuda._lazy_init, os.environ[gpu_launcher.VARIABLE]
     with device.standin(devices=2) as nested:
         assert torch.cuda.current_device() == 0 and nested.module is here.module
@@ -75,7 +75,7 @@ def test_outside_of_the_block_there_is_no_gpu_again(here):
 
 
 def test_a_stream_is_current_inside_its_block(here):
-    """Afterwards the one from before is."""
+    """A stream is current in its block; afterwards the previous stream is."""
     before = here.module.set_stream(0, 0)
     here.module.set_stream(0, before)
     with here.stream(5):

@@ -1,4 +1,4 @@
-"""Captures of the stand-in driver, as the driver API defines them."""
+"""Stream captures of the stand-in driver, as in CUDA's driver API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STREAM = ctypes.c_void_p(11)
 
 
 def test_a_capture_keeps_what_it_was_asked_for(here):
-    """A copy in a capture does not run; each replay runs it on what is there then."""
+    """A copy in a capture does not run; each replay copies the current values."""
     library, graph, executable = here.driver.library, ctypes.c_void_p(), ctypes.c_void_p()
     addresses = [ctypes.c_uint64() for _ in range(2)]
     for address in addresses:
@@ -35,7 +35,7 @@ def test_a_capture_keeps_what_it_was_asked_for(here):
 
 
 def test_a_synchronisation_spoils_a_capture(here):
-    """It returns an error, and so does the end; the default stream cannot be captured."""
+    """A synchronisation and the end of the capture return errors; the default stream cannot be captured."""
     library, graph = here.driver.library, ctypes.c_void_p()
     assert library.cuStreamBeginCapture_v2(None, 1) == UNSUPPORTED
     assert library.cuStreamEndCapture(STREAM, ctypes.byref(graph)) == WRONG

@@ -30,7 +30,7 @@ def plus_one(x):
 
 
 def right_now(x, before) -> None:
-    """Inputs are unchanged, the device is the first one, and new as well as old code gives eager mode's result."""
+    """Inputs are unchanged, the device is the first one, and code compiled now gives eager mode's result."""
     torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
     assert torch.cuda.current_device() == 0
     nbcompile.reset()
@@ -41,7 +41,7 @@ def right_now(x, before) -> None:
 @pytest.mark.parametrize("result", AT_THE_START)
 @pytest.mark.parametrize("function", ["cuInit", "cuDriverGetVersion", "cuDeviceGetCount"])
 def test_a_driver_that_does_not_start(here, function, result):
-    """The graph runs through ATen, the record has the driver's number; once the driver starts, graphs are launched."""
+    """The graph runs through ATen, and the record has the driver's number; later graphs are launched."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     gpu_launcher.forget()
@@ -64,7 +64,7 @@ def test_a_driver_that_does_not_start(here, function, result):
     "function", ["cuDeviceGetAttribute", "cuCtxGetCurrent", "cuModuleLoadData", "cuModuleGetFunction"]
 )
 def test_a_module_that_is_not_loaded(here, function, result):
-    """Eager mode's result and a warning; on a device that is lost, eager mode's own error."""
+    """If a module is not loaded, eager mode's result comes with a warning; on a lost device, eager mode's error."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     gpu_launcher.open_launcher(toolchain.find())
@@ -74,7 +74,7 @@ def test_a_module_that_is_not_loaded(here, function, result):
         warnings.simplefilter("always")
         try:
             found = compiled(x)
-        except RuntimeError:  # eager mode's own, where the stand-in has no memory to give any more
+        except RuntimeError:  # eager mode's own error, if the stand-in has no memory
             assert result in gpu_launcher.LOST
             found = None
     here.driver.recover()
@@ -89,7 +89,7 @@ def test_a_module_that_is_not_loaded(here, function, result):
 
 
 def prepared(shared: int = 0) -> object:
-    """A kernel, loaded by the launcher alone, with so many bytes of shared memory."""
+    """A kernel with this much shared memory, loaded by the launcher."""
     nbcompile.compile(plus_one)(torch.ones(4, 4, device="cuda"))
     image = next(iter(cubins.loaded.values())).image._replace(shared=shared)
     kernel = SimpleNamespace(name="kernel", arguments=("a",), sizes=(), grid="1")
@@ -101,7 +101,7 @@ def prepared(shared: int = 0) -> object:
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", OF_A_MODULE)
 def test_shared_memory_that_is_refused(here, result):
-    """The error names the kernel, and the next attempt succeeds."""
+    """If shared memory is refused, the error names the kernel; the next attempt succeeds."""
     prepared()
     here.driver.fail("cuFuncSetAttribute", result)
     kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR
@@ -115,7 +115,7 @@ def test_shared_memory_that_is_refused(here, result):
 @pytest.mark.parametrize("result", OF_A_DESTRUCTION)
 @pytest.mark.parametrize("function", ["cuGraphDestroy", "cuGraphExecDestroy", "cuModuleUnload"])
 def test_what_cannot_be_destroyed_is_left(here, function, result):
-    """No result is wrong for it: a device that was lost says so at the next call, and nothing else does."""
+    """A failed destruction does not change results; only a lost device raises at the next call."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     compiled = nbcompile.compile(plus_one, mode="reduce-overhead")
@@ -137,13 +137,13 @@ def test_what_cannot_be_destroyed_is_left(here, function, result):
 
 
 def in_a_new_thread(function):
-    """Result of a function in a thread that has not used the driver."""
+    """The result of a function in a thread that has not used the driver."""
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         return thread.submit(function).result()
 
 
 def test_a_new_thread_gets_the_devices_context():
-    """The first launch of a thread needs one, as does the first kernel that it loads."""
+    """The first launch, and the first load, of a thread sets the device's context."""
     x = torch.randn(8, 32, device="cuda")
     assert in_a_new_thread(prepared)
     compiled = nbcompile.compile(plus_one)
@@ -154,7 +154,7 @@ def test_a_new_thread_gets_the_devices_context():
 @pytest.mark.parametrize("result", OF_A_MODULE)
 @pytest.mark.parametrize("function", ["cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"])
 def test_a_thread_that_gets_no_context(here, function, result):
-    """Torch's error class with the driver's number; inputs are unchanged, and the next thread gets one."""
+    """If a thread gets no context, torch's error class has the driver's number, and the next thread gets a context."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     compiled = nbcompile.compile(plus_one)
@@ -169,7 +169,7 @@ def test_a_thread_that_gets_no_context(here, function, result):
 
 
 def test_the_table_of_faults_has_each_function_of_the_driver():
-    """What the launcher finds in the driver is what these tests and the documentation's table name."""
+    """The tests and the documentation's table name each driver function that the launcher uses."""
     source = gpu_launcher.SOURCE.read_text()
     called = {
         name.removesuffix("_v2").removesuffix("WithFlags")

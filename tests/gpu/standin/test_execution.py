@@ -1,4 +1,4 @@
-"""Launches on the stand-in driver: what is checked, what an error becomes, and memory that is not copied."""
+"""Launches on the stand-in driver: checks of a launch, error numbers of faults, and shared memory with the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbcompile.gpu.standin.execution import Executor, HostMemory
 
 
 def executor(monkeypatch, outcome=None):
-    """An executor of one kernel of 32 threads, whose simulation ends so; and what was simulated."""
+    """An executor of a kernel with 32 threads, whose simulation has this outcome, and its list of simulations."""
     runs = []
 
     def run(function, programs, given, memory, shared, width, height):
@@ -38,7 +38,7 @@ def launch(made, *, threads=32, shared=64, name=b"kernel", grid=(2, 3, 4)):
 
 
 def test_all_programs_run_with_the_arguments_of_the_image(monkeypatch):
-    """The grid is a number of programs; hidden arguments that the image does not have are not read."""
+    """All programs of the grid run; hidden arguments that the image does not have are not read."""
     made, runs = executor(monkeypatch)
     assert launch(made) == 0 and made.reasons == []
     ((programs, given, _, shared, width, height),) = runs
@@ -48,7 +48,7 @@ def test_all_programs_run_with_the_arguments_of_the_image(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [{"threads": 64}, {"shared": 0}, {"name": b"other"}])
 def test_a_launch_that_is_not_the_images_is_a_mistake(monkeypatch, wrong):
-    """Nothing is run, and the reason is kept."""
+    """A launch that does not fit the image runs nothing, and its reason is recorded."""
     made, runs = executor(monkeypatch)
     assert launch(made, **wrong) == 1
     assert runs == [] and "was launched with" in made.reasons[0]
@@ -61,13 +61,13 @@ def test_a_launch_that_is_not_the_images_is_a_mistake(monkeypatch, wrong):
     (UnsupportedInstruction("wgmma"), execution.NOT_SUPPORTED),
 ])  # fmt: skip
 def test_a_fault_is_the_error_of_a_gpu(monkeypatch, outcome, result):
-    """By its number, with the simulator's words kept."""
+    """A fault has the error number of a GPU, and the simulator's text is recorded."""
     made, _ = executor(monkeypatch, outcome)
     assert launch(made) == result and made.reasons == [str(outcome)]
 
 
 def test_the_device_computes_in_its_own_memory():
-    """What a kernel stores is in the tensor: nothing is copied."""
+    """A kernel stores directly into the tensor: nothing is copied."""
     values = torch.arange(4, dtype=torch.float32)
     memory = HostMemory(check_races=False)
     assert isinstance(memory, GlobalMemory)
@@ -78,14 +78,14 @@ def test_the_device_computes_in_its_own_memory():
 
 
 def test_a_kernel_of_a_graph_runs_on_the_device(here):
-    """From compile to result: all launches are of images that were loaded."""
+    """A graph is compiled and launched, and all launches use loaded images."""
     x = torch.randn(100, device="cuda")
     torch.testing.assert_close(nbcompile.compile(lambda x: x.sin() + 1)(x).cpu(), x.cpu().sin() + 1)
     assert here.executor.reasons == [] and here.executor.modules
 
 
 def test_text_is_parsed_once():
-    """Of equal kernels."""
+    """The text of equal kernels is parsed once."""
     text = next(iter(execution.cubins.loaded.values())).ptx if execution.cubins.loaded else None
     if text is None:
         compiled = nbcompile.compile(torch.cos)
@@ -95,7 +95,7 @@ def test_text_is_parsed_once():
 
 
 def test_threads_take_turns(monkeypatch):
-    """A turn that began is held until it ends, whichever thread asks."""
+    """A thread holds the lock from the begin to the end of its turn."""
     made, _ = executor(monkeypatch)
     made._turn(1)
     made._turn(1)

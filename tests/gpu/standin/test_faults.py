@@ -1,4 +1,4 @@
-"""Faults of the driver: one clear error of eager mode's class, the state kept, the next call right."""
+"""Driver faults: each is one error of eager mode's class, the state is unchanged, and the next call succeeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plus_one(x):
 
 @pytest.mark.parametrize("result", AT_A_LAUNCH)
 def test_each_result_of_a_launch_is_one_error(here, result):
-    """The class is eager's, the text has the driver's, the kernel and what to do; inputs are as they were."""
+    """The class is eager's; the text has the driver's, the kernel, and advice; inputs are unchanged."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     compiled = nbcompile.compile(plus_one)
@@ -35,7 +35,7 @@ def test_each_result_of_a_launch_is_one_error(here, result):
 
 
 def test_a_device_that_was_lost_says_so_at_every_call(here):
-    """Nothing hangs and nothing returns a wrong result."""
+    """Each call on a lost device raises an error: none hangs, and none returns a wrong result."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(plus_one)
     compiled(x)
@@ -47,7 +47,7 @@ def test_a_device_that_was_lost_says_so_at_every_call(here):
 
 
 def test_memory_is_freed_and_tried_for_once(here):
-    """Where an allocation fails, what nobody uses is freed, and the allocation is made again."""
+    """If an allocation fails, unused memory is freed, and the allocation is repeated."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(plus_one)
     compiled(x)
@@ -62,7 +62,7 @@ def test_memory_is_freed_and_tried_for_once(here):
 
 
 def test_no_memory_at_all_is_torchs_own_error(here):
-    """The class is torch.OutOfMemoryError; with memory again the same graph runs."""
+    """Without memory, the error is torch.OutOfMemoryError; with memory the same graph runs again."""
     x = torch.randn(64, 64, device="cuda")
     compiled = nbcompile.compile(plus_one)
     compiled(x)
@@ -74,7 +74,7 @@ def test_no_memory_at_all_is_torchs_own_error(here):
 
 
 def test_debug_names_the_kernel_and_the_line(here):
-    """With options={"debug": True} each launch is waited for, so that the failure is that kernel's."""
+    """options={"debug": True} synchronises after each launch, so that the error names the kernel."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(plus_one, options={"debug": True})
     compiled(x)
@@ -91,7 +91,7 @@ def test_debug_names_the_kernel_and_the_line(here):
 
 
 def test_debug_blames_no_kernel_for_what_ran_before(here):
-    """An operator of the library that failed, say: the driver is asked before the launch, too, which is left out."""
+    """Debug mode synchronises before the launch, too: an earlier failure names no kernel, and nothing is launched."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(plus_one, options={"debug": True})
     compiled(x)
@@ -106,7 +106,7 @@ def test_debug_blames_no_kernel_for_what_ran_before(here):
 @pytest.mark.rotates(4)
 @pytest.mark.parametrize("result", AT_A_LAUNCH)
 def test_each_result_of_waiting_for_a_kernel_is_one_error(here, result):
-    """In debug mode: the class is eager's, the text has the kernel; inputs are as they were, and the next call is right."""
+    """In debug mode the error has eager's class and the kernel; inputs are unchanged, and the next call succeeds."""
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     compiled = nbcompile.compile(plus_one, options={"debug": True})
@@ -121,7 +121,7 @@ def test_each_result_of_waiting_for_a_kernel_is_one_error(here, result):
 
 
 def test_an_error_without_text_is_an_error(here):
-    """``cuGetErrorString`` fails for a number that it does not know: a newer driver's, say."""
+    """``cuGetErrorString`` may not know a number, of a newer driver for example: the error is raised all the same."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(plus_one)
     compiled(x)
@@ -135,9 +135,9 @@ def test_an_error_without_text_is_an_error(here):
     "function", ["cuModuleLoadData", "cuModuleGetFunction", "cuCtxGetCurrent", "cuDeviceGetAttribute"]
 )
 def test_a_graph_that_cannot_be_loaded_runs_through_aten(here, function):
-    """Compiling fails with a warning that has the driver's words, and the call has eager's result."""
+    """If a graph cannot be loaded, a warning has the driver's text, and the call has eager's result."""
     x = torch.randn(8, 32, device="cuda")
-    nbcompile.compile(lambda x: x + 1)(x)  # the driver is open
+    nbcompile.compile(lambda x: x + 1)(x)  # the driver is initialised
     here.driver.fail(function, 209 if function == "cuModuleLoadData" else 1)
     with pytest.warns(nbcompile.errors.GeneratedCodeWarning, match="CUDA driver error"):
         result = nbcompile.compile(plus_one)(x)
@@ -153,7 +153,7 @@ def test_a_graph_that_cannot_be_loaded_runs_through_aten(here, function):
     ],
 )
 def test_a_driver_that_does_not_start_is_a_reason_in_the_record(here, function, result, reason):
-    """The graph runs through ATen, and the page says what the driver said."""
+    """If the driver does not start, the graph runs through ATen, and the page has the driver's text."""
     x = torch.randn(8, 32, device="cuda")
     gpu_launcher.forget()
     here.driver.fail(function, result)
@@ -166,7 +166,7 @@ def test_a_driver_that_does_not_start_is_a_reason_in_the_record(here, function, 
 
 
 def test_a_driver_that_is_too_old_is_named(here):
-    """The version that is there, the one that is needed, what to do."""
+    """The reason has the driver's version, the required one, and advice."""
     x = torch.randn(8, 32, device="cuda")
     gpu_launcher.forget()
     here.driver.set_devices(1, version=11040)
@@ -177,7 +177,7 @@ def test_a_driver_that_is_too_old_is_named(here):
 
 
 def test_no_driver_library_is_a_reason_in_the_record(here, monkeypatch):
-    """A path that leads nowhere is an ordinary machine: eager's results, and the loader's words."""
+    """Without a driver library the results are eager's, and the record has the loader's text."""
     monkeypatch.setenv(gpu_launcher.VARIABLE, "/nowhere/libcuda.so.1")
     x = torch.randn(8, 32, device="cuda")
     found = nbcompile.explain(plus_one)(x)
@@ -187,7 +187,7 @@ def test_no_driver_library_is_a_reason_in_the_record(here, monkeypatch):
 
 
 def test_each_of_two_gpus_runs_its_own_code(here):
-    """Kernels are loaded and launched in the context of the tensors' device, whichever is current."""
+    """Kernels are loaded and launched in the context of the tensors' device, whichever device is current."""
     here.driver.set_devices(2)
     compiled = nbcompile.compile(plus_one)
     for device in ("cuda:0", "cuda:1"):
@@ -207,16 +207,16 @@ IN_A_REPLAY = ("cuStreamIsCapturing", "cuMemcpyDtoDAsync", "cuGraphLaunch")
 
 
 def replayed(calls):
-    """A compiled function of this mode, called some times with inputs that move."""
+    """A function compiled in this mode, after some calls with inputs at changing addresses."""
     compiled = nbcompile.compile(plus_one, mode="reduce-overhead")
-    kept = [torch.randn(8, 32, device="cuda") for _ in range(calls)]  # so that no two are at one address
+    kept = [torch.randn(8, 32, device="cuda") for _ in range(calls)]  # all are alive, so that no two have one address
     for x in kept:
         compiled(x)
     return compiled
 
 
 def expect_plain_launches(here, compiled, x, before):
-    """The result of this call and of later ones is eager's, nothing is changed, and no graph is left."""
+    """Assert that this call and later ones have eager's result, inputs are unchanged, and no graph remains."""
     torch.testing.assert_close(compiled(x), plus_one(x))
     torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
     here.driver.clear_log()
@@ -225,7 +225,7 @@ def expect_plain_launches(here, compiled, x, before):
 
 
 def expect_eagers_error(here, compiled, x, before, result):
-    """One error of eager mode's class, with the driver's number; the next call is right."""
+    """The call raises one error of eager mode's class with the driver's number, and the next call succeeds."""
     with pytest.raises(ACCELERATOR, match=rf"CUDA driver error {result} .*cannot use this GPU any more"):
         compiled(x)
     here.driver.recover()
@@ -237,7 +237,7 @@ def expect_eagers_error(here, compiled, x, before, result):
 @pytest.mark.parametrize("result", NOT_LOST)
 @pytest.mark.parametrize("function", WHILE_RECORDING)
 def test_a_capture_that_fails_is_plain_launches(here, function, result):
-    """Whatever call of the driver fails: the stream, the device and the memory pool are as before."""
+    """If any driver call of a capture fails, kernels are launched; stream, device and memory pool are restored."""
     compiled = replayed(1)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
@@ -252,7 +252,7 @@ def test_a_capture_that_fails_is_plain_launches(here, function, result):
 @pytest.mark.parametrize("result", LOST)
 @pytest.mark.parametrize("function", WHILE_RECORDING)
 def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, result):
-    """No fallback hides it."""
+    """If the device is lost in a capture, eager's error is raised, and there is no fallback."""
     compiled = replayed(1)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
@@ -264,7 +264,7 @@ def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, resu
 @pytest.mark.parametrize("result", NOT_LOST)
 @pytest.mark.parametrize("function", IN_A_REPLAY)
 def test_a_replay_that_fails_is_plain_launches(here, function, result):
-    """A driver that refuses a graph has run nothing of it."""
+    """If the driver refuses a replay, kernels are launched instead: the replay has run nothing."""
     compiled = replayed(4)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
@@ -276,7 +276,7 @@ def test_a_replay_that_fails_is_plain_launches(here, function, result):
 @pytest.mark.parametrize("result", LOST)
 @pytest.mark.parametrize("function", IN_A_REPLAY)
 def test_a_device_that_is_lost_in_a_replay_is_eagers_error(here, function, result):
-    """No fallback hides it."""
+    """If the device is lost in a replay, eager's error is raised, and there is no fallback."""
     compiled = replayed(4)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
@@ -285,7 +285,7 @@ def test_a_device_that_is_lost_in_a_replay_is_eagers_error(here, function, resul
 
 
 def test_without_memory_for_a_result_that_is_kept_graphs_are_given_up(here):
-    """Moving it fails; a launch has the memory of the recording, which is gone; the result stays what it was."""
+    """If a live result cannot be moved, graphs are given up and kernels are launched; the result is unchanged."""
     compiled = replayed(3)
     x = torch.randn(8, 32, device="cuda")
     kept, more = compiled(x), x + 1

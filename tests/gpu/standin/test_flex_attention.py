@@ -1,4 +1,4 @@
-"""Flex attention on the stand-in device: results and gradients are eager mode's, in kernels of ours."""
+"""Flex attention on the stand-in device: results and gradients are eager mode's, in generated kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORWARD, OF_QUERY, OF_KEYS = "triton_flex_attention", "triton_flex_attention_of_
 
 @pytest.fixture(autouse=True)
 def checked(here):
-    """Races are looked for; torch warns that its own attention is slow."""
+    """The simulator checks for races; torch's warning about its slow attention is ignored."""
     here.executor.check_races = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -27,7 +27,7 @@ def checked(here):
 def tensors(
     dtype=torch.float16, *, batch=1, heads=2, shared=2, rows=64, keys=64, width=16, value_width=16, batch_of_keys=None
 ):
-    """Query, keys, values."""
+    """Query, keys and values."""
     torch.manual_seed(0)
     of_keys = batch if batch_of_keys is None else batch_of_keys
     sizes = (batch, heads, rows, width), (of_keys, shared, keys, width), (of_keys, shared, keys, value_width)
@@ -35,13 +35,13 @@ def tensors(
 
 
 def launched(here) -> list[str]:
-    """Kernels of attention that were launched, without what is generated beside them."""
+    """The attention kernels that were launched, without other generated kernels."""
     names = [line.split()[1] for line in here.driver.log() if line.startswith("launch ")]
     return [name for name in names if name.startswith(FORWARD) and not name[-1].isdigit()]
 
 
 def trained(function, inputs):
-    """Results, and gradients of a sum that weights all results."""
+    """Results, and gradients of a weighted sum of the results."""
     results = function(*inputs)
     results = results if isinstance(results, tuple) else (results,)
     loss = sum((value.float().nan_to_num(neginf=0.0) * (at + 1)).sin().sum() for at, value in enumerate(results))
@@ -50,13 +50,13 @@ def trained(function, inputs):
 
 
 def check(here, function, inputs, names=(FORWARD, OF_QUERY, OF_KEYS)):
-    """Compiled: eager mode's results and gradients, from these kernels."""
+    """Compiled results and gradients are eager mode's, from these kernels."""
     expected = trained(function, inputs)
     here.driver.clear_log()
     found = trained(nbcompile.compile(function, fullgraph=True), inputs)
     assert launched(here) == list(names)
     assert here.executor.reasons == []
-    # In 16 bits both round, in different places: what they are off by is compared.
+    # In 16 bits both are rounded at different points: their errors are compared.
     exact = trained(function, [value.detach().float().requires_grad_() for value in inputs])
     for mine, theirs, true in zip(found, expected, exact, strict=True):
         assert (mine.dtype, mine.stride()) == (theirs.dtype, theirs.stride())
@@ -67,7 +67,7 @@ def check(here, function, inputs, names=(FORWARD, OF_QUERY, OF_KEYS)):
 
 
 def error(found, true):
-    """Largest difference; infinite numbers are the same."""
+    """The largest difference; infinities must be equal."""
     found, true = found.cpu().float(), true.cpu()
     assert torch.equal(found.isfinite(), true.isfinite())
     return (found - true).nan_to_num().abs().max().item()
@@ -78,7 +78,7 @@ def squared(s, b, h, i, j):
 
 
 def attention(score, mask, rows, keys, B=None):
-    """A function of query, keys and values."""
+    """A flex attention as a function of query, keys and values."""
     blocks = create_block_mask(mask, B, None, rows, keys, device="cuda") if mask else None
 
     def function(q, k, v):
@@ -93,7 +93,7 @@ def attention(score, mask, rows, keys, B=None):
     (by_case, nothing_for_some, 40),
 ])  # fmt: skip
 def test_gradients_of_scores_and_masks(here, score, mask, keys):
-    """A row that sees no key has gradients of 0."""
+    """Gradients of scores and masks equal eager's; those of a row without keys are 0."""
     check(here, attention(score, mask, 64, keys), tensors(keys=keys))
 
 
@@ -102,7 +102,7 @@ def test_gradients_of_scores_and_masks(here, score, mask, keys):
     {"dtype": torch.float32, "width": 20, "rows": 40}, {"batch": 2, "batch_of_keys": 1, "width": 80, "rows": 130},
 ], ids=str)  # fmt: skip
 def test_gradients_of_types_and_sizes(here, sizes):
-    """Shared heads, batches that share their keys, sizes that are no multiples of a tile."""
+    """Gradients with shared heads, batches that share keys, and sizes that are no multiples of a tile are eager's."""
     q, k, v = tensors(**sizes)
     is_split = q.size(2) < k.size(2) or q.dtype == torch.float32
     forward = [f"{FORWARD}_split", f"{FORWARD}_combine"] if is_split else [FORWARD]
@@ -111,7 +111,7 @@ def test_gradients_of_types_and_sizes(here, sizes):
 
 
 def test_blocks_of_rows_are_listed_too(here):
-    """Of 3 x 3 blocks a causal mask lists six, of which three are full; the gradient of the row's sum counts."""
+    """A causal mask lists six of 3 x 3 blocks, three of them full; the gradient of the logsumexp counts, too."""
     blocks = create_block_mask(causal, None, None, 192, 192, device="cuda", BLOCK_SIZE=64)
 
     def function(q, k, v):
@@ -122,7 +122,7 @@ def test_blocks_of_rows_are_listed_too(here):
 
 
 def test_tensors_that_the_function_reads_have_gradients(here):
-    """By head, by distance, by head and row: added to atomically, in float32."""
+    """Tensors that are read by head, distance or row have gradients, by atomic additions in float32."""
     q, k, v = tensors()
     slopes, table = torch.randn(2, device="cuda", requires_grad=True), torch.randn(127, device="cuda").half()
     bias = torch.randn(2, 64, device="cuda", requires_grad=True)
@@ -143,7 +143,7 @@ def test_tensors_that_the_function_reads_have_gradients(here):
     (causal, {"rows": 1, "keys": 100, "dtype": torch.float32, "batch": 2, "batch_of_keys": 1}),
 ])  # fmt: skip
 def test_several_programs_share_the_keys_of_few_rows(here, mask, sizes):
-    """Each has a part of the listed blocks; a second kernel combines them, rows without a key too."""
+    """Each program has a part of the listed blocks; a second kernel combines them, for rows without a key, too."""
     q, k, v = (value.detach() for value in tensors(**sizes))
     blocks = mask and create_block_mask(mask, q.size(0), None, q.size(2), k.size(2), device="cuda")
 
@@ -164,7 +164,7 @@ def test_several_programs_share_the_keys_of_few_rows(here, mask, sizes):
 
 
 def test_gradients_of_all_sizes_are_from_the_same_kernels(here):
-    """Batch, rows and keys that only a call knows: nothing is compiled again for others."""
+    """Symbolic batch, rows and keys: other sizes do not recompile."""
 
     def function(q, k, v):
         return flex_attention(q, k, v, score_mod=relative)

@@ -1,4 +1,4 @@
-"""The memory that recorded graphs share: how much it is, and that nothing in it changes while somebody uses it."""
+"""The memory that recorded graphs share: its size, and the safety of live results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def same(found, expected) -> None:
 
 
 def with_temporaries(x, w):
-    """A matrix product has its factor and its result in memory."""
+    """A function whose matrix product has two temporaries."""
     return torch.softmax(torch.sin(x) @ w, -1).sum()
 
 
@@ -62,7 +62,7 @@ def test_temporaries_of_graphs_on_both_sides_of_a_break_share_memory(here):
 
 
 def test_sizes_share_memory(here):
-    """The memory of a smaller size is used for the next ones: outputs that nobody uses take none of their own."""
+    """The memory of one size is reused for smaller ones; dead outputs take no additional memory."""
 
     def function(x):
         return torch.softmax(x, -1) * 2
@@ -80,7 +80,7 @@ def test_sizes_share_memory(here):
 
 
 def test_equal_graphs_use_the_memory_of_one_output(here):
-    """The output of a graph that nobody uses is memory of the next graph."""
+    """The memory of a dead output is reused by the next graph."""
     compiled = [nbcompile.compile(lambda x, n=n: torch.sin(x) * n, mode=MODE) for n in (2, 3, 4)]
     x = torch.randn(256, 64, device="cuda")
     for run in compiled:
@@ -95,7 +95,7 @@ def test_equal_graphs_use_the_memory_of_one_output(here):
 
 @pytest.mark.parametrize("small", [0, cuda_graphs.MAX_COPIED_BYTES])
 def test_outputs_in_the_memory_of_another_graph_stay_what_they_were(here, small, monkeypatch):
-    """They are moved before it runs, or it is recorded again beside them."""
+    """Live outputs are moved before another graph runs, or the graph is recorded again in other memory."""
     monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", small)
     functions = [lambda x, n=n: torch.cos(torch.softmax(x, -1).sum(0)) + x * n for n in (2, 3)]
     compiled = [nbcompile.compile(function, mode=MODE) for function in functions]
@@ -113,7 +113,7 @@ def test_outputs_in_the_memory_of_another_graph_stay_what_they_were(here, small,
 
 
 def test_forward_and_backward_are_in_one_pool(here):
-    """What the forward pass saves is read in place by the backward pass, and nothing is recorded again."""
+    """The backward pass reads saved tensors without a copy, and nothing is recorded again."""
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).to("cuda")
     compiled = nbcompile.compile(model, mode=MODE)
     x = torch.randn(8, 16, device="cuda")
@@ -127,12 +127,12 @@ def test_forward_and_backward_are_in_one_pool(here):
         same(*grads)
         assert here.module.pool_count() <= 1
     assert len(lines(here, "replay")) == 2
-    # The gradient of the result comes from eager mode.
+    # Eager mode computes the gradient of the result.
     assert set(lines(here, "begin capture", "copy")) <= {f"copy {8 * 4 * 4}"}
 
 
 def test_gradients_that_are_kept_are_not_overwritten_by_the_next_forward_pass(here):
-    """A gradient lies where the forward pass has temporaries: it is moved, or the pass is recorded again."""
+    """A live gradient in memory of the forward pass is moved, or the pass is recorded again."""
     model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4)).to("cuda")
     compiled = nbcompile.compile(model, mode=MODE)
     kept = []
@@ -145,7 +145,7 @@ def test_gradients_that_are_kept_are_not_overwritten_by_the_next_forward_pass(he
 
 
 def test_an_output_whose_memory_is_another_graphs_makes_the_next_graph_begin_a_pool(here):
-    """Nothing keeps the allocator from giving that memory away once more."""
+    """If the allocator could reuse an output's memory, the next graph begins a new pool."""
     first, second, third = (nbcompile.compile(lambda x, n=n: torch.sin(x) * n, mode=MODE) for n in (2, 3, 4))
     x = torch.randn(8, 64, device="cuda")
     for run in (first, first, second, second):
@@ -163,7 +163,7 @@ def test_an_output_whose_memory_is_another_graphs_makes_the_next_graph_begin_a_p
 
 
 def test_a_pool_stays_while_an_output_lies_in_it(here):
-    """Without its graphs, too: memory that only the pool holds is given back with the next graph."""
+    """A pool lives as long as an output in it, without its graphs, too; then it is freed with the next graph."""
     first, second = (nbcompile.compile(lambda x, n=n: torch.sin(x) * n, mode=MODE) for n in (2, 3))
     x = torch.randn(8, 64, device="cuda")
     for run in (first, first, second, second):
@@ -183,7 +183,7 @@ def test_a_pool_stays_while_an_output_lies_in_it(here):
 
 
 def test_a_graph_of_the_default_stream_does_not_run_on_another(here):
-    """What it writes is ordered on one stream, the default one included."""
+    """A graph that was recorded for the default stream does not run on another one."""
     compiled = nbcompile.compile(torch.sin, mode=MODE)
     x = torch.randn(8, 32, device="cuda")
     for _ in range(3):
@@ -197,7 +197,7 @@ def test_a_graph_of_the_default_stream_does_not_run_on_another(here):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sequences_of_graphs_are_eagers(here, seed, monkeypatch):
-    """Several functions, sizes and passes, with outputs that are kept for a while, in an order by a seed."""
+    """Several functions, sizes and passes in a random order give eager's results, with some live outputs."""
     monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", (0, 400, 1 << 20, 1 << 20)[seed])
     rng = random.Random(seed)
     torch.manual_seed(seed)

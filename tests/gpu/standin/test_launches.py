@@ -1,4 +1,4 @@
-"""What a compiled graph does to the driver: arguments, grids, streams, launches, modules, memory."""
+"""Driver calls of a compiled graph: arguments, grids, streams, launches, modules, memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def launches(log) -> list[str]:
 
 
 def explained(function, *inputs, **how):
-    """Compile and run; results are eager's."""
+    """Compile and run; assert eager's results."""
     torch.manual_seed(0)
     found = nbcompile.explain(function, **how)(*inputs)
     torch.manual_seed(0)
@@ -33,7 +33,7 @@ def softmax(x):
 
 
 def test_a_kernel_is_launched_with_its_grid_threads_and_stream(here):
-    """One program a row, the threads and shared memory of the machine code, torch's current stream."""
+    """A launch has one program per row, the threads and shared memory of the machine code, and the current stream."""
     x = torch.randn(16, 1000, device="cuda")
     compiled = nbcompile.compile(softmax)
     compiled(x)
@@ -47,7 +47,7 @@ def test_a_kernel_is_launched_with_its_grid_threads_and_stream(here):
 
 
 def test_a_module_is_loaded_once(here):
-    """Later calls launch, and load nothing."""
+    """Later calls do not load the module again."""
     x = torch.randn(8, 64, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.sin(x) + 1)
     for _ in range(4):
@@ -58,7 +58,7 @@ def test_a_module_is_loaded_once(here):
 
 
 def test_memory_comes_from_torchs_allocator_and_is_freed(here):
-    """After a call only the result is allocated in addition."""
+    """After a call only the result is allocated."""
     x = torch.randn(64, 512, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.softmax(x @ x.t(), -1).sum(0))
     compiled(x)
@@ -70,7 +70,7 @@ def test_memory_comes_from_torchs_allocator_and_is_freed(here):
 
 
 def peak(log, before) -> int:
-    """The most bytes that were allocated at once, by the log of the driver and what was allocated before it began."""
+    """The peak of allocated bytes, from the driver's log."""
     now = most = before
     for line in log:
         kind, _, size = line.partition(" ")
@@ -80,7 +80,7 @@ def peak(log, before) -> int:
 
 
 def layers(x, *weights):
-    """Each layer saves its result, of 64 x 64 numbers, and the backward pass reads the last one first."""
+    """Layers that save their results, 64 x 64 numbers each; the backward pass reads the last one first."""
     for weight in weights:
         x = torch.tanh(x @ weight)
     return x.square().sum()
@@ -88,16 +88,16 @@ def layers(x, *weights):
 
 @pytest.mark.parametrize("launch", ["by C", "by Python"])
 def test_a_backward_pass_uses_the_memory_of_what_it_has_read(here, launch):
-    """A kept graph holds all that was saved to the end; otherwise each is freed behind its last reader."""
+    """A retained graph keeps all saved tensors; otherwise each is freed after its last reader."""
     torch.manual_seed(0)
     inputs = [(torch.randn(64, 64) / 8).to("cuda").requires_grad_() for _ in range(7)]
     wanted = torch.autograd.grad(layers(*inputs), inputs)
     loss = nbcompile.compile(layers)(*inputs)
-    torch.autograd.grad(loss, inputs, retain_graph=True)  # the backward graph is compiled and loaded
+    torch.autograd.grad(loss, inputs, retain_graph=True)  # compile and load the backward graph
     needed = {}
     for keeps in (True, False):
         before = -1
-        while before < 0 or here.driver.log():  # a thread of autograd's may still free what the last pass returned
+        while before < 0 or here.driver.log():  # an autograd thread may still free the last results
             here.driver.clear_log()
             before = here.driver.allocated()
         profiler = torch.autograd.profiler.profile() if launch == "by Python" else contextlib.nullcontext()
@@ -106,7 +106,7 @@ def test_a_backward_pass_uses_the_memory_of_what_it_has_read(here, launch):
         needed[keeps] = peak(here.driver.log(), before)
         torch.testing.assert_close(found, wanted)
         del found
-    # Of six saved results the first is read by the last product of the pass: five are free before it.
+    # The last product of the pass reads the first of six saved results: five are freed before.
     assert needed[True] - needed[False] >= 4 * 64 * 64 * 4
     assert here.executor.reasons == []
 
@@ -127,7 +127,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_eagers(here, name):
-    """Every result is that of eager mode, computed by the launched kernels."""
+    """The launched kernels compute eager mode's results."""
     function, shapes = PROGRAMS[name]
     found = explained(function, *(torch.randn(shape, device="cuda") for shape in shapes))
     assert found.record.frames[0].compiled_graph.notes == ()
@@ -138,7 +138,7 @@ def test_results_are_eagers(here, name):
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_are_those_of_a_target(here, name):
-    """What is launched is what is generated, simulated and costed for a target without a GPU: the same text."""
+    """The launched text is the text that is generated and simulated for a target without a GPU."""
     function, shapes = PROGRAMS[name]
     inputs = [torch.randn(shape) for shape in shapes]
     launched = nbcompile.explain(function)(*(value.to("cuda") for value in inputs))
@@ -147,7 +147,7 @@ def test_kernels_are_those_of_a_target(here, name):
 
 
 def test_a_whole_sum_is_computed_by_many_programs(here):
-    """One program would read all of the tensor alone: the parts are summed by many, and their sums by one."""
+    """A full reduction is split among many programs, and another program adds their sums."""
     explained(lambda x: x.sum(), torch.randn(512, 512, device="cuda"))
     first, second = launches(here.driver.log())
     assert " grid 128 " in first and " grid 1 " in second
@@ -155,7 +155,7 @@ def test_a_whole_sum_is_computed_by_many_programs(here):
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float32])
 def test_numbers_beside_tensors_have_the_types_of_eager_mode(here, dtype):
-    """``x + 1``, ``x + 0.5`` and ``x | 1`` give on the device what they give on the CPU, also without dimensions."""
+    """``x + 1``, ``x + 0.5`` and ``x | 1`` have the CPU's result on the device, also for scalar tensors."""
     for x in (torch.ones(4).to(dtype), torch.ones(()).to(dtype)):
         for function in (lambda x: x + 1, lambda x: x + 0.5, lambda x: x % 3, lambda x: x | 1):
             try:
@@ -168,7 +168,7 @@ def test_numbers_beside_tensors_have_the_types_of_eager_mode(here, dtype):
 
 
 def test_a_symbolic_size_is_an_argument_and_the_grid_follows_it(here):
-    """The second size makes one graph for all; each launch has as many programs as its size asks for."""
+    """The second size compiles one graph for all sizes; the grid of each launch follows the size."""
     compiled = nbcompile.compile(softmax)
     for rows in (3, 5, 11):
         x = torch.randn(rows, 40, device="cuda")
@@ -180,14 +180,14 @@ def test_a_symbolic_size_is_an_argument_and_the_grid_follows_it(here):
 
 
 def test_an_empty_tensor_launches_nothing(here):
-    """CUDA refuses a grid of 0."""
+    """A graph with an empty tensor launches nothing, because CUDA refuses a grid of 0."""
     compiled = nbcompile.compile(lambda x: x + 1)
     assert compiled(torch.randn(0, 4, device="cuda")).shape == (0, 4)
     assert launches(here.driver.log()) == []
 
 
 def test_pointers_that_are_not_multiples_of_16_get_code_of_their_own(here):
-    """The promise of alignment is checked at each launch; another machine code is made when it is broken first."""
+    """Each launch checks the alignment; the first pointer with another alignment compiles other machine code."""
     base = torch.randn(4097, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.sin(x) + 1, dynamic=False)
     torch.testing.assert_close(compiled(base[:4096]), torch.sin(base[:4096]) + 1)
@@ -200,7 +200,7 @@ def test_pointers_that_are_not_multiples_of_16_get_code_of_their_own(here):
 
 
 def test_gradients_are_computed_on_the_device(here):
-    """Forward and backward graph are launched; the gradients are eager's."""
+    """Forward and backward graphs are launched, and the gradients are eager's."""
     model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 8)).to("cuda")
     x = torch.randn(16, 32, device="cuda")
     model(x).square().mean().backward()
@@ -214,7 +214,7 @@ def test_gradients_are_computed_on_the_device(here):
 
 
 def test_inputs_are_written_in_place(here):
-    """A mutation of an argument is one of the tensor on the device."""
+    """A mutation of an argument changes the tensor on the device."""
     x = torch.randn(24, 24, device="cuda")
     expected = x.cpu() * 3 + 1
 
@@ -227,7 +227,7 @@ def test_inputs_are_written_in_place(here):
 
 
 def test_a_graph_on_two_devices_is_split_between_them(here):
-    """What is on the CPU is C++, what is on the GPU Triton; copies lie between them."""
+    """Operators on the CPU are C++, and those on the GPU are Triton, with copies in between."""
 
     def mixed(x, y):
         on_gpu = torch.sin(x) + 1
@@ -242,7 +242,7 @@ def test_a_graph_on_two_devices_is_split_between_them(here):
 
 @pytest.mark.fast_path
 def test_triton_is_not_imported_by_the_process_that_launches(here):
-    """It is imported by the processes that compile, where something must be compiled."""
+    """Only the compiling processes import Triton, if there is something to compile."""
     source = """
 import sys
 from nbcompile.gpu.standin import device
@@ -256,7 +256,7 @@ print("triton" in sys.modules)
 
 
 def test_a_profiler_sees_the_kernels_by_name(here):
-    """While torch.profiler runs, each launch is a range that names operators and lines."""
+    """While torch.profiler runs, each launch is a range with operators and lines."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(softmax)
     compiled(x)
@@ -270,7 +270,7 @@ def test_a_profiler_sees_the_kernels_by_name(here):
 
 
 def test_the_grid_as_python_is_the_grid_of_the_plan():
-    """Both launch paths compute the same number of blocks."""
+    """Both launch paths compute the same grid."""
     from nbcompile.ir.emitted import EmittedKernel
 
     kernel = EmittedKernel("kernel0", "kernel0", "", ("x",), ("s0",), grid="(s0 * 7 + 1023) // 1024", language="triton")
@@ -278,7 +278,7 @@ def test_the_grid_as_python_is_the_grid_of_the_plan():
 
 
 def test_whole_numbers_are_divided_by_zero_without_an_error(here):
-    """As eager mode on a GPU does; what comes of it is undefined there."""
+    """An integer division by zero on a GPU raises no error, as in eager mode; its value is undefined."""
     x, y = torch.arange(100, device="cuda"), torch.arange(100, device="cuda") - 50
     found = nbcompile.explain(lambda x, y: (x // y, x % y))(x, y)
     (kernel,) = found.kernels
@@ -289,7 +289,7 @@ def test_whole_numbers_are_divided_by_zero_without_an_error(here):
 
 
 def test_elements_of_8_floating_bits_are_cast_in_kernels(here):
-    """Arguments, results and what is allocated between; a GPU older than sm_89 has no instruction for it."""
+    """Casts from and to float8 are kernels, with float8 arguments and results; GPUs before sm_89 lack them."""
 
     def cast(x, y):
         return (x * y.float()).to(torch.float8_e4m3fn), x.to(torch.float8_e5m2)
@@ -303,7 +303,7 @@ def test_elements_of_8_floating_bits_are_cast_in_kernels(here):
 
 
 def test_the_current_device_is_where_tensors_are_made(here):
-    """Of two devices the second, while it is current."""
+    """Tensors are created on the second device while it is current."""
     here.driver.set_devices(2)
     before = here.module.set_device(1)
     try:
@@ -316,7 +316,7 @@ def test_the_current_device_is_where_tensors_are_made(here):
 
 
 def test_tensors_on_two_devices_in_one_graph(here):
-    """Each kernel is launched on the device of its tensors, and the current device stays; copies lie between them."""
+    """Each kernel is launched on the device of its tensors, with copies between; the current device is unchanged."""
     here.driver.set_devices(2)
 
     def both(x, y):
@@ -336,7 +336,7 @@ def test_tensors_on_two_devices_in_one_graph(here):
 
 
 def test_gradients_go_back_to_their_devices(here):
-    """Of a sum on one device, of factors on both."""
+    """The gradients of factors on two devices are on the devices of the factors."""
     here.driver.set_devices(2)
 
     def loss(x, y):
@@ -350,7 +350,7 @@ def test_gradients_go_back_to_their_devices(here):
 
 
 def test_a_value_that_goes_to_another_device_and_comes_back(here):
-    """Each kernel is launched behind the copy that it needs, whatever the copies wait for."""
+    """Each kernel is launched after the copy that it reads."""
     here.driver.set_devices(2)
 
     def there_and_back(x):
@@ -373,14 +373,14 @@ def test_a_value_that_goes_to_another_device_and_comes_back(here):
 
 
 def reasons(function, *inputs):
-    """Reasons of the calls of ATen, in order."""
+    """The reasons of ATen calls, in order."""
     frames = nbcompile.explain(function)(*inputs).record.frames
     kernels = (kernel for frame in frames if frame.compiled_graph for kernel in frame.compiled_graph.kernels)
     return [kernel.reason for kernel in kernels if kernel.language == "aten"]
 
 
 def test_the_record_says_which_copies_the_cpu_waits_for(here):
-    """To the CPU and from it, unless it is asked not to; between GPUs it never waits."""
+    """The CPU waits for copies to and from it, unless they are non-blocking, and never for copies between GPUs."""
     here.driver.set_devices(2)
     x, other = torch.randn(8, device="cuda"), torch.randn(8)
     copy, waits = "a copy to another device", ": the CPU waits for it"
@@ -394,7 +394,7 @@ def test_the_record_says_which_copies_the_cpu_waits_for(here):
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
 def test_a_copy_on_one_device_is_none_to_another(here, device):
-    """Complex numbers are the library's: a cast, and a copy into another tensor."""
+    """Casts and copies of complex tensors on one device run through ATen, without a reason about another device."""
     x = torch.randn(8, device="cuda")
     for function in (lambda x: x.to(device, torch.complex64), lambda x: torch.ones_like(x + 1j).copy_(x * 2j)):
         found = reasons(function, x)
@@ -402,7 +402,7 @@ def test_a_copy_on_one_device_is_none_to_another(here, device):
 
 
 def test_the_record_says_where_the_cpu_counts(here):
-    """A draw of indices checks its probabilities on the CPU, a factorisation its success; others keep their reason."""
+    """The CPU waits for a multinomial's and a factorisation's checks; other calls have their usual reason."""
     (draw,) = reasons(lambda x: torch.multinomial(x.exp(), 1), torch.randn(8, device="cuda"))
     assert draw.endswith("; the CPU waits for the GPU, as it needs a number of the result")
     factors = reasons(lambda x: torch.linalg.cholesky(x @ x.t() + torch.eye(8, device="cuda")), torch.eye(8).cuda())
@@ -412,7 +412,7 @@ def test_the_record_says_where_the_cpu_counts(here):
 
 
 def test_layers_on_two_devices_learn_what_eager_mode_does(here):
-    """One process trains a model whose second layer is on the second device: forward, backward and optimiser."""
+    """A model on two devices trains as in eager mode: forward, backward and optimiser."""
     here.driver.set_devices(2)
     torch.manual_seed(0)
     halves = [nn.Linear(16, 32).to("cuda:0"), nn.Linear(32, 4).to("cuda:1")]
@@ -439,7 +439,7 @@ def test_layers_on_two_devices_learn_what_eager_mode_does(here):
 
 
 def test_a_graph_is_for_the_number_of_its_device(here):
-    """A tensor on another GPU is guarded against; operands on two are eager mode's error."""
+    """A tensor on another GPU fails a guard; operands on two GPUs are eager mode's error."""
     here.driver.set_devices(2)
     recorder = Recorder("f")
     with recorder.listening():
@@ -495,7 +495,7 @@ NUMBERS_ON_THE_CPU = {
 
 @pytest.mark.parametrize("name", NUMBERS_ON_THE_CPU)
 def test_no_kernel_reads_a_number_in_memory_of_the_cpu(here, name):
-    """``x[:, 1] = 3`` has its 3 there: literals are part of the kernel, other tensors are arguments of ATen's operators."""
+    """A number in CPU memory, as in ``x[:, 1] = 3``, is a constant of the kernel, or an argument of ATen's operator."""
     function, is_literal = NUMBERS_ON_THE_CPU[name]
     x, numbers = torch.randn(12, 4), [] if is_literal or function is rows_of_a_list else [torch.tensor(0.5)]
     given, expected = x.to("cuda"), x.to("cuda")
@@ -511,14 +511,14 @@ def test_no_kernel_reads_a_number_in_memory_of_the_cpu(here, name):
 
 @pytest.mark.parametrize("count", [40, 110])
 def test_a_launch_of_many_pointers(here, count):
-    """Small kernels of many tensors are one launch, as in an optimizer's step: of 40 tensors it has 80 pointers."""
+    """Small kernels of many tensors, as in an optimizer step, are one launch with all their pointers."""
     inputs = [torch.randn(5 + at % 3, device="cuda") for at in range(count)]
     explained(lambda *tensors: [x.sin() * 2 for x in tensors], *inputs)
     assert len(launches(here.driver.log())) == 1
 
 
 def test_more_pointers_than_a_launch_takes(here):
-    """A kernel with more operands than the launcher has room for is not launched: eager mode's result all the same."""
+    """A kernel with more operands than the launcher supports runs in eager mode."""
     inputs = [torch.randn(3, device="cuda") for _ in range(300)]
     compiled = nbcompile.compile(lambda *tensors: torch.cat(tensors) * 2)
     torch.testing.assert_close(compiled(*inputs), torch.cat(inputs) * 2)

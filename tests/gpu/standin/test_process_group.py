@@ -1,4 +1,4 @@
-"""Collectives on a stream of their own: what runs beside them, who waits, and memory that is on its way.
+"""Collectives on a separate stream: overlap, waits, and memory of collectives in flight.
 
 A held stream runs a collective as late as the waits allow, another one as soon as it is issued: each program is run both
 ways, and gives eager mode's results.
@@ -33,7 +33,7 @@ def wait(x):
 
 
 def beside(x, y):
-    """A sum over the ranks, kernels that do not need it, and one that does."""
+    """A sum over the ranks, kernels that do not depend on it, and one that does."""
     total = wait(summed(x.sin()))
     rows = torch.softmax(y, -1)
     return rows.sum(0).exp() + total
@@ -53,7 +53,7 @@ def lines(here, *starts):
 
 
 def notes_of(function, given, calls=3):
-    """The notes of some calls with a graph that may be recorded; each result is eager mode's."""
+    """The notes of some calls with a recorded graph; each result is eager mode's."""
     recorder = Recorder("f")
     with recorder.listening():
         compiled = nbcompile.compile(function, mode="reduce-overhead")
@@ -65,7 +65,7 @@ def notes_of(function, given, calls=3):
 @BOTH
 @pytest.mark.parametrize("stream", [0, 40], ids=["default stream", "another stream"])
 def test_kernels_run_beside_a_collective(here, late, stream):
-    """It is issued before them, on its own stream; the current stream waits behind them, and the CPU nowhere."""
+    """The collective is issued first, on its stream; the current stream waits after the kernels, and the CPU never."""
     x, y = inputs()
     with StreamGroup(here, late=late).installed() as group, here.stream(stream):
         compiled = nbcompile.compile(beside)
@@ -87,7 +87,7 @@ def test_kernels_run_beside_a_collective(here, late, stream):
 
 @BOTH
 def test_several_on_their_way(here, late):
-    """They keep their order, and each is waited for where its result is used."""
+    """Several collectives in flight keep their order; each wait comes before the first use of its result."""
 
     def program(x, y, z):
         first, second = summed(x.sin()), COLLECTIVES.all_gather_into_tensor(y.cos(), 2, "0")
@@ -114,7 +114,7 @@ def test_several_on_their_way(here, late):
 
 @BOTH
 def test_memory_on_its_way_is_kept_by_the_plan(here, late):
-    """The group keeps nothing here: what it reads and writes is neither freed nor used again before the wait."""
+    """The plan neither frees nor reuses a collective's memory before the wait, and the group keeps nothing."""
 
     def program(x, y):
         gathered = COLLECTIVES.all_gather_into_tensor(x.sin(), 2, "0")
@@ -131,7 +131,7 @@ def test_memory_on_its_way_is_kept_by_the_plan(here, late):
 
 
 def test_memory_that_is_used_too_early_would_be_seen(here, monkeypatch):
-    """The test above means something: without the plan's rule the collective reads what is not there."""
+    """Without the plan's rule the collective reads freed memory, and the test above would fail."""
 
     def program(x, y):
         gathered = COLLECTIVES.all_gather_into_tensor(x.sin(), 2, "0")
@@ -144,7 +144,7 @@ def test_memory_that_is_used_too_early_would_be_seen(here, monkeypatch):
         expected = program(x, y)
     with StreamGroup(here, keep=False).installed():
         monkeypatch.setattr(memory, "read_until_waits", lambda program: {})
-        # Other content is there, or nothing: an illegal access.
+        # Other values are there, or no memory: an illegal access.
         with contextlib.suppress(torch.AcceleratorError):
             assert not torch.allclose(nbcompile.compile(program)(x, y), expected)
         here.driver.recover()
@@ -152,7 +152,7 @@ def test_memory_that_is_used_too_early_would_be_seen(here, monkeypatch):
 
 
 def test_a_wait_that_is_missing_would_be_seen(here, monkeypatch):
-    """A held stream has not run the collective then."""
+    """Without its wait, a held stream has not run the collective."""
     x, y = inputs()
     with StreamGroup(here).installed():
         expected = beside(x, y)
@@ -160,7 +160,7 @@ def test_a_wait_that_is_missing_would_be_seen(here, monkeypatch):
         compiled(x, y)
         monkeypatch.setattr(StreamWork, "wait", lambda work, timeout=None: True)
         assert not torch.allclose(compiled(x, y), expected)
-        # The work that nobody waited for ends here, when its memory is gone.
+        # The work without a wait ends here, when its memory is freed.
     here.calls.reasons.clear()
 
 
@@ -178,7 +178,7 @@ class Averaged(torch.autograd.Function):
 
 @BOTH
 def test_gradients_are_summed_while_earlier_layers_are_differentiated(here, late):
-    """As DistributedDataParallel does: the last layer's gradient is on its way first."""
+    """The last layer's gradient is summed first, while earlier layers are differentiated, as in DDP."""
 
     def loss(x, first, second):
         hidden = torch.tanh(torch.nn.functional.layer_norm(x * Averaged.apply(first), (64,)))
@@ -209,7 +209,7 @@ def test_gradients_are_summed_while_earlier_layers_are_differentiated(here, late
 
 @BOTH
 def test_small_ones_that_are_joined(here, late):
-    """One call for several sums, each of which is waited for by itself."""
+    """Small sums are merged into one call, each with a separate wait."""
 
     def program(x, y):
         first, second = wait(summed(x.sin())), wait(summed(y.cos()))
@@ -225,7 +225,7 @@ def test_small_ones_that_are_joined(here, late):
 
 
 def test_the_record_says_what_runs_beside_it(here):
-    """At the collective, what runs meanwhile and which call waits for it; at the wait, who waits."""
+    """The collective's reason names the overlapping calls and the wait; the wait's reason names who waits."""
     x, y = inputs()
     with StreamGroup(here).installed():
         compiled = nbcompile.explain(beside)(x, y).record.frames[0].compiled_graph
@@ -243,7 +243,7 @@ def test_the_record_says_what_runs_beside_it(here):
 
 @BOTH
 def test_a_recorded_graph_has_the_collective_on_its_stream(here, late):
-    """The group's stream takes part in the capture from the collective to the wait; so it does in each replay."""
+    """The group's stream is part of the capture from the collective to the wait, and of each replay."""
     x, y = inputs()
     with StreamGroup(here, late=late).installed() as group:
         assert not any("skipping" in note for note in notes_of(beside, (x, y), calls=4))
@@ -268,7 +268,7 @@ def begun_elsewhere(x, y):
 
 
 def test_a_collective_that_leaves_the_graph_is_not_recorded(here):
-    """Its stream would still take part when the capture ends, which the driver refuses (904); the reason is named."""
+    """A collective without a wait in the graph would leave its stream in the capture (904), so it is not recorded."""
     x, y = inputs()
 
     with StreamGroup(here).installed() as group:
@@ -287,13 +287,13 @@ def test_a_collective_that_leaves_the_graph_is_not_recorded(here):
 
 
 def are_launched(here, group):
-    """Whether no collective is part of a capture: its stream waits for the default one alone."""
+    """Return whether no collective is part of a capture: its stream waits for the default stream only."""
     own = group.stream.stream_id
     return set(lines(here, f"wait stream {own}")) == {f"wait stream {own} for stream 0"}
 
 
 def test_a_capture_that_ends_before_the_wait_leads_to_plain_launches(here, monkeypatch):
-    """Without the reason above the driver refuses the capture; the call is launched, and right."""
+    """If the driver refuses the capture, kernels are launched, with right results."""
     monkeypatch.setattr(capture_limits, "_collective_reason", lambda graph_module: "")
     x, y = inputs()
     with StreamGroup(here).installed():
@@ -305,7 +305,7 @@ def test_a_capture_that_ends_before_the_wait_leads_to_plain_launches(here, monke
 
 
 def test_a_wait_for_what_was_begun_elsewhere_is_not_recorded(here):
-    """A capture must not depend on what came before it (907)."""
+    """A wait for a collective of another graph is not recorded: a capture must not depend on earlier work (907)."""
     x, y = inputs()
     with StreamGroup(here).installed():
         recorder = Recorder("f")
@@ -318,7 +318,7 @@ def test_a_wait_for_what_was_begun_elsewhere_is_not_recorded(here):
 
 
 def test_a_backend_that_the_cpu_takes_part_in_is_not_recorded(here, monkeypatch):
-    """A replay would not run what gloo does on the CPU."""
+    """A gloo collective is not recorded, because a replay would not run its work on the CPU."""
     monkeypatch.setattr(StreamGroup, "getBackendName", lambda group: "gloo")
     x, y = inputs()
     with StreamGroup(here).installed() as group:
@@ -329,12 +329,12 @@ def test_a_backend_that_the_cpu_takes_part_in_is_not_recorded(here, monkeypatch)
 
 @BOTH
 def test_a_graph_that_is_divided_keeps_what_is_on_its_way(here, late):
-    """A collective and its wait lie in different parts, are launched, and the part between is recorded."""
+    """A collective and its wait may be in different parts of a divided graph; the part between them is recorded."""
 
     def program(x, y):
         gathered = COLLECTIVES.all_gather_into_tensor(x.sin(), 2, "0")
         rows = torch.softmax(y, -1).sum(0).exp()
-        chosen = torch.multinomial((y[0] == y[0, 3]).float(), 1)  # of one: it cannot be recorded
+        chosen = torch.multinomial((y[0] == y[0, 3]).float(), 1)  # one candidate: it cannot be recorded
         more = torch.softmax(rows.cos() + y, -1).sum(0)
         return wait(gathered).sum(0) + more.sum(), chosen
 
@@ -361,7 +361,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("function", "after", "result"), FAULTS)
 def test_a_call_of_the_driver_that_fails(here, function, after, result):
-    """The error is eager mode's, inputs are as before, and the next call is right."""
+    """The error is eager mode's, inputs are unchanged, and the next call succeeds."""
     x, y = inputs()
     before = x.clone(), y.clone()
     with StreamGroup(here, late=False).installed():
@@ -380,7 +380,7 @@ def test_a_call_of_the_driver_that_fails(here, function, after, result):
 
 @pytest.mark.parametrize(("function", "after", "result"), FAULTS)
 def test_a_call_of_the_driver_that_fails_in_a_capture(here, function, after, result):
-    """Launched as it is from then on; where the device is lost, eager mode's error."""
+    """Later calls launch kernels; if the device is lost, eager mode's error is raised."""
     x, y = inputs()
     with StreamGroup(here, late=False).installed():
         expected = beside(x, y)
@@ -401,7 +401,7 @@ def test_a_call_of_the_driver_that_fails_in_a_capture(here, function, after, res
 
 
 def test_a_held_collective_is_done_when_it_is_waited_for(here):
-    """Before, neither its event nor its stream is."""
+    """A held collective runs at its wait; before, neither its event nor its stream is done."""
     (x,) = inputs((8,))
     given = x.clone()
     with StreamGroup(here).installed() as group:
@@ -414,7 +414,7 @@ def test_a_held_collective_is_done_when_it_is_waited_for(here):
 
 
 def test_a_call_that_does_not_return_before_is_on_the_current_stream(here):
-    """So it is with ``async_op=False`` in eager mode; the operators of a compiled graph ask for the other."""
+    """A synchronous collective, as with ``async_op=False``, is on the current stream; compiled graphs are async."""
     (x,) = inputs((8,))
     given = x.clone()
     options = torch.distributed.AllreduceOptions()
@@ -433,7 +433,7 @@ def test_a_call_that_does_not_return_before_is_on_the_current_stream(here):
 @BOTH
 @pytest.mark.parametrize(("operation", "factor"), [("sum", 2), ("avg", 1), ("max", 1), ("min", 1), ("product", None)])
 def test_each_reduction_is_that_of_equal_tensors(here, operation, factor, late):
-    """Of two: twice the tensor, the tensor itself, or its square; compiled as in eager mode."""
+    """The reduction of two equal tensors is twice the tensor, the tensor, or its square, compiled as in eager mode."""
 
     def program(x):
         return wait(COLLECTIVES.all_reduce(x + 1, operation, "0")), wait(
@@ -449,14 +449,14 @@ def test_each_reduction_is_that_of_equal_tensors(here, operation, factor, late):
 
 
 def test_an_unknown_reduction_is_an_error(here):
-    """No wrong numbers."""
+    """An unknown reduction raises an error."""
     (x,) = inputs((4, 8))
     with StreamGroup(here).installed(), pytest.raises(NotImplementedError, match="no reduction 'bxor'"):
         COLLECTIVES.reduce_scatter_tensor(x, "bxor", 2, "0")
 
 
 def test_a_synchronisation_ends_all_that_was_asked_for(here):
-    """Of the event, of the stream, and of the device."""
+    """A synchronisation of the event, the stream or the device waits for all issued collectives."""
     (x,) = inputs((8,))
     with StreamGroup(here).installed() as group:
         for synchronise in (
@@ -471,7 +471,7 @@ def test_a_synchronisation_ends_all_that_was_asked_for(here):
 
 
 def test_a_module_with_a_layer_on_its_way(here):
-    """Both modes train a layer whose gradient is summed, as eager mode does."""
+    """Both modes train a layer whose gradient is summed, as in eager mode."""
     torch.manual_seed(0)
     layers = [nn.Linear(16, 8).to("cuda") for _ in range(2)]
     layers[1].load_state_dict(layers[0].state_dict())

@@ -1,4 +1,4 @@
-"""Candidates of a matrix product, measured on the driver that is here: compiled by workers, kept for the next process."""
+"""Autotuning of matrix products on the stand-in driver: candidates are compiled by workers, and their times stored."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SLOW = Prediction(1.0, 0.0, 0.0)
 
 @pytest.fixture(autouse=True)
 def few_tiles(monkeypatch):
-    """Each is simulated."""
+    """A short list of tiles, because each is simulated."""
     monkeypatch.setattr(templates, "TILES", TILES)
 
 
 @pytest.fixture
 def fresh_times(monkeypatch):
-    """Nothing was measured by another test, nor by an earlier run: its times would be taken from the store."""
+    """No stored times of other tests or earlier runs."""
     times: dict[str, dict[str, float | None]] = {}
     monkeypatch.setattr(product_tuning, "_read", lambda key: times.get(key, {}))
     monkeypatch.setattr(product_tuning, "_keep", times.__setitem__)
 
 
 def explained(function, *inputs, **how):
-    """Compile and run; results are eager's."""
+    """Compile and run; assert eager's results."""
     found = nbcompile.explain(function, **how)(*inputs)
     torch.testing.assert_close(found.result, function(*inputs), rtol=2e-2, atol=5e-2)
     return found
@@ -48,13 +48,13 @@ def inputs():
 
 
 def measured(monkeypatch, fastest: str) -> list[str]:
-    """Names of what is measured, in order; one of them takes 1 us, the others 1 ms."""
+    """The names of measured candidates, in order; one of them takes 1 us, the others 1 ms."""
     names: list[str] = []
 
     def seconds(call, expected):
         del expected
         call()
-        tile = getattr(call.func, "__name__", "")  # of a kernel, or an operator
+        tile = getattr(call.func, "__name__", "")  # a kernel or an operator
         names.append(tile)
         return 1e-6 if fastest in tile or (fastest == "library" and tile in ("mm", "bmm", "addmm.default")) else 1e-3
 
@@ -65,7 +65,7 @@ def measured(monkeypatch, fastest: str) -> list[str]:
 @pytest.mark.usefixtures("fresh_times")
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
 def test_a_product_is_tuned_by_measurement(mode):
-    """Under torch's modes; the record has what was measured, and the chosen one is the first."""
+    """Under torch's autotuning modes the record has the candidates' times, the chosen one first."""
     found = explained(gelu_of_product, *inputs(), mode=mode)
     (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert all(candidate.measured for candidate in tuned.candidates)
@@ -73,7 +73,7 @@ def test_a_product_is_tuned_by_measurement(mode):
 
 
 def test_the_default_mode_measures_nothing(monkeypatch):
-    """The library's product, as in torch."""
+    """The default mode measures nothing and uses ATen's product, as in torch."""
     names = measured(monkeypatch, "library")
     found = explained(gelu_of_product, *inputs())
     assert names == []
@@ -82,7 +82,7 @@ def test_the_default_mode_measures_nothing(monkeypatch):
 
 @pytest.mark.usefixtures("fresh_times")
 def test_the_fastest_is_chosen(monkeypatch):
-    """If that is the library, what follows its product is a kernel of its own."""
+    """The fastest candidate is chosen; if that is ATen's, its epilogue is a separate kernel."""
     measured(monkeypatch, "library")
     found = explained(gelu_of_product, *inputs(), mode="max-autotune")
     (call,) = (kernel for kernel in found.kernels if kernel.language == "aten")
@@ -91,7 +91,7 @@ def test_the_fastest_is_chosen(monkeypatch):
 
 
 def test_what_was_measured_is_known_by_the_next_process(monkeypatch, tmp_path):
-    """The times are in the store; a product of other strides is another one."""
+    """The times are in the store; a product with other strides is measured separately."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     names = measured(monkeypatch, "library")
     x, w, b = inputs()
@@ -103,7 +103,7 @@ def test_what_was_measured_is_known_by_the_next_process(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("text", ["[]", "no JSON", '{"library": "fast"}', "7"])
 def test_an_entry_that_holds_something_else_is_absent(monkeypatch, tmp_path, text):
-    """Whatever is in the folder, what is read are times or nothing."""
+    """An invalid entry of the folder counts as absent."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     key = store.key_of("product", text)
     store.add(key, ".json", lambda path: path.write_text(text))
@@ -115,7 +115,7 @@ def test_an_entry_that_holds_something_else_is_absent(monkeypatch, tmp_path, tex
 
 @pytest.mark.usefixtures("fresh_times")
 def test_dynamic_sizes_are_measured_as_those_of_the_call(monkeypatch):
-    """Tensors for the library and for our kernels, and the sizes that are arguments of a kernel; epilogues, too."""
+    """Symbolic sizes are measured with the sizes of the call, with epilogues, too."""
     given = []
 
     def seconds(call, expected):
@@ -137,7 +137,7 @@ def test_dynamic_sizes_are_measured_as_those_of_the_call(monkeypatch):
 
 @pytest.mark.usefixtures("fresh_times")
 def test_too_little_memory_leaves_the_prediction(monkeypatch):
-    """The compile goes on."""
+    """If memory does not suffice for a measurement, the prediction chooses."""
 
     def raising(call, expected):
         raise torch.OutOfMemoryError("CUDA out of memory")
@@ -150,7 +150,7 @@ def test_too_little_memory_leaves_the_prediction(monkeypatch):
 
 @pytest.mark.usefixtures("fresh_times")
 def test_the_random_state_is_the_users():
-    """Nothing is drawn to fill the tensors of a measurement."""
+    """A measurement draws no random numbers."""
     given, before = inputs(), torch.get_rng_state()
     nbcompile.compile(gelu_of_product, mode="max-autotune")(*given)
     assert torch.equal(torch.get_rng_state(), before)
@@ -159,7 +159,7 @@ def test_the_random_state_is_the_users():
 @pytest.mark.usefixtures("fresh_times")
 @pytest.mark.parametrize("fastest", ["in parts", "whole"])
 def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
-    """It is lowered by its prediction, measured, and lowered as a whole again where that turns out to be faster."""
+    """A split sum is chosen by prediction, measured, and lowered again without the split if that is faster."""
     calls = []
 
     def seconds(call, expected):
@@ -182,7 +182,7 @@ def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
 
 
 def test_a_grouped_product_is_launched(here):
-    """One kernel for all groups, whose sizes the CPU does not know; gradients are grouped products, too."""
+    """One kernel computes all groups, whose sizes the CPU does not know; gradients are grouped products, too."""
     torch.manual_seed(0)
     a, b = (torch.randn(size, device="cuda").bfloat16().requires_grad_() for size in ((40, 32), (3, 32, 48)))
     groups = torch.tensor([10, 10, 40], dtype=torch.int32, device="cuda")
@@ -204,7 +204,7 @@ def test_a_grouped_product_is_launched(here):
 
 
 def test_a_grouped_product_of_other_sizes_is_the_same_kernel(here, monkeypatch):
-    """Sizes are arguments of the launch, which has as many programs as they need; nothing is compiled again."""
+    """Sizes are arguments of the launch, so other sizes do not recompile; the grid follows the sizes."""
     torch.manual_seed(0)
 
     def function(a, b, groups):
@@ -228,7 +228,7 @@ def test_a_grouped_product_of_other_sizes_is_the_same_kernel(here, monkeypatch):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("fastest", ["library", "triton_grouped"])
 def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest, dynamic):
-    """The library's kernel and ours, on groups of the same length; symbolic sizes are those of the call."""
+    """ATen's kernel and ours are measured on groups of equal length, with the sizes of the call."""
     names = []
 
     def seconds(call, expected):
@@ -250,5 +250,5 @@ def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest, dynami
     tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert all(candidate.measured for candidate in tuned.candidates)
     assert (tuned.candidates[0].name == "_grouped_mm") == (fastest == "library")
-    # Of 14 rows in a group: half of a tile of 32 rows would be empty.
+    # With 14 rows in a group, half of a tile of 32 rows would be empty.
     assert len(names) == len(TILES[1:]) + 1

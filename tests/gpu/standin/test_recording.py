@@ -1,4 +1,4 @@
-"""``mode="reduce-overhead"``: recorded once, replayed by one call of the driver, with eager mode's results always."""
+"""``mode="reduce-overhead"``: one recording, replays by one driver call, and always eager mode's results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def same(found, expected) -> None:
 
 
 def notes_of(function, *calls, **how) -> list[str]:
-    """Notes of all frames after some calls; each result is eager mode's."""
+    """The notes of all frames after some calls; each result is eager mode's."""
     recorder = Recorder("f")
     with recorder.listening():
         compiled = nbcompile.compile(function, mode=MODE, **how)
@@ -44,7 +44,7 @@ def mixed(x, w):
 
 
 def test_the_second_call_records_and_later_ones_replay(here):
-    """The first call launches, as it loads what capture may not; a replay is one call of the driver."""
+    """The first call launches kernels, because a capture cannot load modules; a replay is one driver call."""
     x, w = torch.randn(8, 32, device="cuda"), torch.randn(32, 16, device="cuda")
     compiled = nbcompile.compile(mixed, mode=MODE)
     for call in range(4):
@@ -58,7 +58,7 @@ def test_the_second_call_records_and_later_ones_replay(here):
 
 
 def test_other_inputs_are_copied_and_parameters_are_not(here):
-    """What moves is copied to its place from then on; what stays is read where it is."""
+    """An input whose address changes is copied from then on; a parameter is read without a copy."""
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32)).to("cuda")
     compiled = nbcompile.compile(model, mode=MODE)
     kept = [torch.randn(4, 16, device="cuda") for _ in range(6)]
@@ -73,7 +73,7 @@ def test_other_inputs_are_copied_and_parameters_are_not(here):
 
 
 def test_a_parameter_that_moves_is_seen(here):
-    """A replay compares addresses: no old memory is read."""
+    """A replay compares the addresses of parameters, so that no freed memory is read."""
     layer = nn.Linear(16, 16).to("cuda")
     compiled = nbcompile.compile(layer, mode=MODE)
     x = torch.randn(4, 16, device="cuda")
@@ -87,7 +87,7 @@ def test_a_parameter_that_moves_is_seen(here):
 
 @pytest.mark.parametrize("small", [0, cuda_graphs.MAX_COPIED_BYTES])
 def test_a_result_that_is_kept_stays_what_it_was(here, small, monkeypatch):
-    """It is moved when the graph runs again, or the graph is recorded once more; views of it see the same."""
+    """A live result is moved before the graph runs again, or the graph is recorded again; its views are moved, too."""
     monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", small)
     compiled = nbcompile.compile(mixed, mode=MODE)
     w = torch.randn(32, 16, device="cuda")
@@ -105,7 +105,7 @@ def test_a_result_that_is_kept_stays_what_it_was(here, small, monkeypatch):
 
 
 def test_a_result_may_be_the_next_input(here):
-    """A recurrence reads what the same graph wrote last."""
+    """A recurrent call may read the last result of the same graph."""
 
     def step(x):
         return torch.tanh(x.sum(0) * 0.1 + x) + 0.1
@@ -118,7 +118,7 @@ def test_a_result_may_be_the_next_input(here):
 
 
 def test_grouped_products_of_the_library_are_recorded(here):
-    """The sizes of the groups stay on the device: each replay reads them anew."""
+    """Grouped products of ATen are recorded: each replay reads the groups' sizes on the device."""
 
     def program(x, w, offsets):
         return torch._grouped_mm(x, w, offsets).relu() * 2
@@ -132,7 +132,7 @@ def test_grouped_products_of_the_library_are_recorded(here):
 
 
 def test_inputs_are_returned_as_they_are(here):
-    """A result that is an argument, or a view of one, is not a copy."""
+    """A result that is an argument, or a view of one, is not copied."""
 
     def function(x, y):
         return x, y[1:], x + y, 3
@@ -170,7 +170,7 @@ def test_training_is_recorded_forward_and_backward(here):
 
 @pytest.mark.parametrize("small", [0, cuda_graphs.MAX_COPIED_BYTES])
 def test_gradients_of_several_forward_passes(here, small, monkeypatch):
-    """What a backward pass still needs is not overwritten by the next forward pass."""
+    """The next forward pass does not overwrite the tensors that a pending backward pass needs."""
     monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", small)
     weight = torch.randn(16, 16, device="cuda", requires_grad=True)
 
@@ -191,7 +191,7 @@ def test_gradients_of_several_forward_passes(here, small, monkeypatch):
 
 
 def test_each_size_has_a_graph(here, monkeypatch):
-    """A size is recorded when it comes again; beyond the limit sizes are launched, and the record says so."""
+    """A size is recorded at its second call; above the limit, sizes are launched, and the record says so."""
     monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 3)
 
     def function(x):
@@ -205,7 +205,7 @@ def test_each_size_has_a_graph(here, monkeypatch):
 
 
 def test_results_cross_graph_breaks_without_copies(here):
-    """What an earlier graph returned is read where it is by a later one."""
+    """A graph reads the results of an earlier graph without a copy."""
 
     def function(x):
         x = torch.sin(x) * 2
@@ -224,7 +224,7 @@ def test_results_cross_graph_breaks_without_copies(here):
 
 
 def test_buffers_are_written_in_place(here):
-    """Running statistics are at one address, so that a graph that writes them is recorded."""
+    """Running statistics have a constant address, so a graph that mutates them is recorded."""
     norm = nn.BatchNorm1d(16).to("cuda")
     twin = nn.BatchNorm1d(16).to("cuda")
     compiled = nbcompile.compile(norm, mode=MODE)
@@ -238,7 +238,7 @@ def test_buffers_are_written_in_place(here):
 
 
 def test_an_input_that_moves_and_is_written_is_no_graph(here):
-    """A copy would be written, and not the caller's tensor: torch's words for it, with the line."""
+    """A mutated input with a changing address is not recorded; the reason is torch's, with the line."""
 
     def function(x, y):
         x.mul_(2)
@@ -258,7 +258,7 @@ def test_an_input_that_moves_and_is_written_is_no_graph(here):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_random_numbers_are_drawn_anew_by_each_replay(here, own):
-    """The generator advances as without graphs: eager mode's numbers, or our own ones."""
+    """Each replay draws new random numbers: eager mode's, or our own ones."""
 
     def function(x):
         y = torch.nn.functional.dropout(torch.sin(x), 0.5) + torch.rand(8, 32, device="cuda")
@@ -281,7 +281,7 @@ def test_random_numbers_are_drawn_anew_by_each_replay(here, own):
 
 
 def test_dropout_of_a_model_in_training_is_eagers(here):
-    """The mask is drawn before the graph runs, forward and backward use it."""
+    """The dropout mask is drawn before the graph, and used by forward and backward passes."""
     x = torch.randn(8, 32, device="cuda", requires_grad=True)
 
     def function(x):
@@ -338,7 +338,7 @@ REASONS = {
 
 @pytest.mark.parametrize("function", REASONS)
 def test_a_graph_that_cannot_be_recorded_says_why(here, function):
-    """The words are torch's, the results eager mode's."""
+    """A graph that cannot be recorded has torch's reason, and eager mode's results."""
     x = torch.randn(8, 32, device="cuda")
     notes = notes_of(function, (x,), (x,), (x,))
     assert any(note.startswith(f"skipping cudagraphs due to {REASONS[function]}") for note in notes), notes
@@ -346,13 +346,13 @@ def test_a_graph_that_cannot_be_recorded_says_why(here, function):
 
 
 def test_an_item_between_graphs_leaves_them_graphs(here):
-    """``item()`` ends a graph; what is before and after it is right."""
+    """``item()`` ends a graph; the graphs before and after it are recorded."""
     x = torch.randn(8, 32, device="cuda")
     notes_of(item, (x,), (x,), (x + 1,), (x,))
 
 
 def test_two_devices_are_no_graph(here):
-    """A capture is of one device."""
+    """A graph on two devices is not recorded."""
     here.driver.set_devices(2)
 
     def function(x, y):
@@ -379,7 +379,7 @@ def test_each_of_two_devices_has_its_graphs(here):
 
 
 def test_each_stream_has_its_graph(here):
-    """One place for inputs cannot be written by two streams at once."""
+    """Each stream has a separate recording, because two streams cannot write to one copy of the inputs."""
     compiled = nbcompile.compile(mixed, mode=MODE)
     x, w = torch.randn(8, 32, device="cuda"), torch.randn(32, 16, device="cuda")
     for _ in range(3):
@@ -390,7 +390,7 @@ def test_each_stream_has_its_graph(here):
 
 
 def test_in_the_users_own_capture_kernels_are_launched(here):
-    """A graph of the program's own records the launches, and no graph in a graph."""
+    """In a user's stream capture, kernels are launched, and no graph is nested."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.sin(x) + 1, mode=MODE)
     for _ in range(3):
@@ -408,7 +408,7 @@ def test_in_the_users_own_capture_kernels_are_launched(here):
 
 
 def test_memory_is_private_and_is_given_back(here):
-    """Nothing else is allocated in a graph's memory; without the graph it is free."""
+    """A graph's memory is private, and is freed with the graph."""
     before = here.driver.allocated()
     x, w = torch.randn(8, 32, device="cuda"), torch.randn(32, 16, device="cuda")
     inputs = here.driver.allocated() - before
@@ -428,7 +428,7 @@ def test_memory_is_private_and_is_given_back(here):
 
 
 def test_on_the_cpu_the_mode_does_nothing_and_does_not_warn(here):
-    """As in torch."""
+    """On the CPU the mode has no effect and no warning, as in torch."""
     x = torch.randn(8, 32)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -436,7 +436,7 @@ def test_on_the_cpu_the_mode_does_nothing_and_does_not_warn(here):
 
 
 def test_a_function_that_was_compiled_in_another_mode_is_compiled_again(here):
-    """Entries of a mode are its own, as in torch."""
+    """Each mode has separate cache entries, as in torch."""
 
     def function(x):
         return torch.sin(x) + 1
@@ -451,7 +451,7 @@ def test_a_function_that_was_compiled_in_another_mode_is_compiled_again(here):
 
 
 def test_torchs_option_is_known(here):
-    """``options={"triton.cudagraphs": True}`` is the mode."""
+    """``options={"triton.cudagraphs": True}`` selects the mode."""
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.sin(x) + 1, options={"triton.cudagraphs": True})
     for _ in range(3):
@@ -460,7 +460,7 @@ def test_torchs_option_is_known(here):
 
 
 def test_a_wrong_address_would_be_found(here):
-    """The simulator runs a replay with the values of its capture: memory that is gone is an illegal access."""
+    """A replay has the addresses of its capture: freed memory is an illegal access in the simulator."""
     from nbcompile.runtime import gpu_launcher, toolchain
 
     module = gpu_launcher.open_launcher(toolchain.find()).module
@@ -487,7 +487,7 @@ def test_a_wrong_address_would_be_found(here):
 
 
 def test_a_long_sequence_of_programs_is_eagers(here):
-    """Sizes, kept results, moving inputs and gradients in one loop, by a seed."""
+    """Sizes, live results, moving inputs and gradients in one random sequence give eager's results."""
     torch.manual_seed(11)
     model = nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Dropout(0.2), nn.Linear(24, 3)).to("cuda")
     compiled = nbcompile.compile(model, mode=MODE)
@@ -537,19 +537,19 @@ DIVIDED = {
 
 @pytest.mark.parametrize("function", DIVIDED)
 def test_what_is_beside_an_operator_that_cannot_be_recorded_is(here, function):
-    """The parts on either side are replayed; the reason stays in the record; results and random numbers are eager's."""
+    """The parts around the operator are replayed; the record has the reason; results and random numbers are eager's."""
     w = torch.randn(32, 32, device="cuda")
     calls = [(torch.randn(8, 32, device="cuda"), w) for _ in range(5)]
     notes = notes_of(function, *calls)
     assert any(note.startswith(f"skipping cudagraphs due to {DIVIDED[function]}") for note in notes), notes
     assert "divided for CUDA graphs: 2 of 3 parts are recorded, the others launched" in notes
     here.driver.clear_log()
-    # One that takes an input where it lay, which has moved since, is recorded again: that is up to the allocator.
+    # An input that is not copied and has moved may be recorded again, depending on the allocator.
     assert len([note for note in notes if note.startswith("recorded a CUDA graph")]) >= 2, notes
 
 
 def test_a_divided_graph_is_replayed_in_its_parts(here):
-    """Two replays a call, and what an earlier call returned stays what it was."""
+    """A call has two replays, and the results of an earlier call do not change."""
     w = torch.randn(32, 32, device="cuda")
     compiled = nbcompile.compile(with_the_cpu, mode=MODE)
     kept = []
@@ -563,7 +563,7 @@ def test_a_divided_graph_is_replayed_in_its_parts(here):
 
 
 def test_a_profiler_sees_a_divided_graph(here):
-    """Where the launcher in C leaves a graph to Python, each part runs its own text."""
+    """If the C launcher leaves a graph to Python, each part runs its own text."""
     w = torch.randn(32, 32, device="cuda")
     compiled = nbcompile.compile(sampled, mode=MODE)
     for call in range(4):
@@ -576,7 +576,7 @@ def test_a_profiler_sees_a_divided_graph(here):
 
 
 def test_the_mark_of_a_step_is_not_needed(here):
-    """``cudagraph_mark_step_begin`` has nothing to allow: with it or without, each result stays what it was."""
+    """Results do not change with or without ``cudagraph_mark_step_begin``."""
     compiled = nbcompile.compile(mixed, mode=MODE)
     w = torch.randn(32, 16, device="cuda")
     kept = []
@@ -611,7 +611,7 @@ def literal_for_an_operator(x):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_literal_within_kernels_is_no_obstacle(here, dynamic):
-    """``x[:, 1] = 3`` has its 3 in memory of the CPU, which no kernel reads: the graph is recorded and replayed."""
+    """The 3 of ``x[:, 1] = 3`` is a constant of the kernel, so the graph is recorded and replayed."""
     compiled = nbcompile.compile(literals, mode=MODE, dynamic=dynamic)
     for call in range(5):
         given = torch.randn(6, 4, device="cuda")
@@ -624,14 +624,14 @@ def test_a_literal_within_kernels_is_no_obstacle(here, dynamic):
 
 
 def test_a_literal_that_an_operator_reads_is_an_obstacle(here):
-    """ATen's index_put takes the 7 from memory of the CPU."""
+    """ATen's index_put reads the 7 from CPU memory, so the graph is not recorded."""
     inputs = [(torch.randn(6, 4, device="cuda"),) for _ in range(4)]
     assert any("cpu device (" in note for note in notes_of(literal_for_an_operator, *inputs))
     assert lines(here, "replay") == []
 
 
 def test_a_literal_that_is_returned_is_an_obstacle(here):
-    """Its memory is the CPU's, and a new one for each call."""
+    """A returned literal is a new CPU tensor at each call, so the graph is not recorded."""
     x = torch.randn(6, 4, device="cuda")
     assert any("cpu device (" in note for note in notes_of(literal_that_is_returned, (x,)))
     assert lines(here, "replay") == []
@@ -652,7 +652,7 @@ def test_a_literal_that_is_returned_is_an_obstacle(here):
     ids=["masked_fill", "masked_fill_", "where", "add"],
 )
 def test_a_number_in_memory_of_the_cpu_is_an_obstacle(here, function):
-    """Each call has its own number: a replay would have the first one's. On the device it is copied, and recorded."""
+    """A replay would use the first call's number from CPU memory; a number on the device is copied, and recorded."""
     x = torch.randn(6, 4, device="cuda")
     numbers = [torch.tensor(float(number)) for number in range(4)]
     assert any("cpu device (" in note for note in notes_of(function, *((x, number) for number in numbers)))
@@ -664,7 +664,7 @@ def test_a_number_in_memory_of_the_cpu_is_an_obstacle(here, function):
 
 
 def test_inputs_that_are_no_multiples_of_16_are_recorded(here):
-    """The recorded launches have the code of the places that inputs are copied to, whatever their own addresses are."""
+    """The recorded launches use the copies of inputs, which are aligned, whatever the inputs' alignment is."""
     base = torch.randn(9, 33, device="cuda")
     views = [base[1:, 1:], base[:8, :32], base[1:, :32], base[:8, 1:]]
 
@@ -679,7 +679,7 @@ def test_inputs_that_are_no_multiples_of_16_are_recorded(here):
 
 
 def test_a_view_that_is_no_multiple_of_16_is_the_next_graphs_input(here):
-    """A result of a recorded graph that begins within its memory; and memory that is written there."""
+    """A result of a recorded graph may be an unaligned view, and may be mutated."""
     first = nbcompile.compile(lambda x: (x * 2)[1:], mode=MODE)
     second = nbcompile.compile(lambda x: torch.sin(x) * 3 + 1, mode=MODE)
     for _ in range(5):

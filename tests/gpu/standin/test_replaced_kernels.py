@@ -1,4 +1,4 @@
-"""The stand-in device on a torch that was built with CUDA: its kernels are replaced, and what the CPU lacks is composed."""
+"""The stand-in device on a torch with CUDA: replaced kernels, and compositions of operators that the CPU lacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.gpu.standin import replaced_kernels
 
 
 def test_every_operator_with_a_kernel_for_cuda_gets_another_one(monkeypatch):
-    """By its name and overload; those of the stand-in's own are left alone, and what Python does not have."""
+    """Each CUDA kernel is replaced by name and overload, except the stand-in's own, and unknown operators."""
     names = ["aten::sin", "aten::add.Tensor", "aten::copy_", "aten::no_such_operator"]
     registered = {}
     monkeypatch.setattr(torch._C, "_dispatch_get_registrations_for_dispatch_key", lambda key: names)
@@ -32,7 +32,7 @@ def test_every_operator_with_a_kernel_for_cuda_gets_another_one(monkeypatch):
 
 
 def test_what_the_cpu_has_no_kernel_for_is_composed():
-    """The backward of RMS norm is CUDA's alone in some versions of torch; what nothing composes stays as it is."""
+    """The backward of RMS norm may have no CPU kernel, and is composed; other operators are unchanged."""
     fused = torch.ops.aten._fused_rms_norm_backward.default
     form = replaced_kernels.with_cpu_kernel(fused)
     if form is not fused:

@@ -1,4 +1,4 @@
-"""Threads that call one compiled function at the same time: each gets eager mode's results, and keeps them."""
+"""Concurrent calls of one compiled function: each thread gets eager mode's results, which do not change later."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("nothing_is_left", "switched_often")
 
 @pytest.fixture
 def switched_often():
-    """Another thread runs after a few microseconds."""
+    """The interpreter switches threads every few microseconds."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -29,7 +29,7 @@ def switched_often():
 
 
 def in_threads(work: Callable[[int], object], count: int = THREADS) -> list:
-    """Results of ``work(0)``, ``work(1)``, ..., which begin together."""
+    """The results of ``work(0)``, ``work(1)``, ..., which start at the same time."""
     barrier = threading.Barrier(count)
     results: list = [None] * count
     errors: list[BaseException] = []
@@ -56,21 +56,21 @@ def same(found, expected) -> None:
 
 
 def mixed(x, w):
-    """Temporaries in memory that graphs share, and an operator of ATen."""
+    """A function with temporaries in shared graph memory, and an operator of ATen."""
     return torch.softmax(torch.sin(x) @ w, -1).sum(0), torch.relu(x) + 1
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["one stream", "a stream each"])
 @pytest.mark.parametrize("mode", MODES)
 def test_results_are_eagers_and_stay(here, mode, streams):
-    """All results are kept to the end: none is written by what another thread runs meanwhile."""
+    """All results stay alive, and no other thread overwrites them."""
     compiled = nbcompile.compile(mixed, mode=mode)
     w = torch.randn(32, 32, device="cuda")
     for _ in range(3):
         same(compiled(torch.ones(16, 32, device="cuda"), w), mixed(torch.ones(16, 32, device="cuda"), w))
 
     def work(number: int):
-        # Numbers that the stand-in device has not given to the stream on which graphs are recorded.
+        # Numbers in memory that the allocator has not given to the recording stream.
         with here.stream(1000 + number if streams else 0):
             kept = []
             for call in range(CALLS):
@@ -85,7 +85,7 @@ def test_results_are_eagers_and_stay(here, mode, streams):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_random_numbers_are_drawn_once_each(here, mode):
-    """What all threads draw is what one would have drawn: nothing comes twice."""
+    """All threads together draw the numbers that one thread would have drawn: no number appears twice."""
 
     def function(x):
         return torch.relu(x) * 0 + torch.rand(16, device="cuda")
@@ -104,7 +104,7 @@ def test_random_numbers_are_drawn_once_each(here, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_gradients_of_threads_are_eagers(here, mode):
-    """One module, a batch for each thread: forward passes of several threads before the gradients of any."""
+    """Several threads run forward passes of one module before the backward passes, and get eager's gradients."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)).to("cuda")
     compiled = nbcompile.compile(model, mode=mode)
@@ -129,7 +129,7 @@ def test_gradients_of_threads_are_eagers(here, mode):
 
 
 def test_buffers_that_all_threads_write_lose_no_update(here):
-    """Each replay adds to the counter once."""
+    """Each replay increments the counter once."""
 
     class Counter(nn.Module):
         def __init__(self) -> None:
@@ -150,7 +150,7 @@ def test_buffers_that_all_threads_write_lose_no_update(here):
 
 
 def test_threads_that_record_at_the_same_time(here):
-    """Sizes that no call had before: one thread records, the others launch meanwhile."""
+    """While one thread records a new size, the others launch kernels."""
     compiled = nbcompile.compile(mixed, mode="reduce-overhead", dynamic=True)
     w = torch.randn(32, 32, device="cuda")
     compiled(torch.ones(7, 32, device="cuda"), w)
@@ -169,7 +169,7 @@ def test_threads_that_record_at_the_same_time(here):
 
 
 def test_pointers_of_other_alignment_in_many_threads(here, monkeypatch):
-    """The code for them is loaded once, whoever needs it first, also if the others run Python while it is loaded."""
+    """The code for other alignments is loaded once, also if several threads need it at the same time."""
     length = elf.length
 
     def length_after_others_ran(head: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Triton kernels that the program launches itself, on the stand-in driver: our launcher launches them."""
+"""A program's own Triton kernels on the stand-in driver, launched by our launcher."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def launches(log) -> list[str]:
 
 
 def test_a_kernel_of_the_programs_own_is_launched(here):
-    """Numbers and pointers in the order of the kernel's parameters, its grid, its warps; the result is right."""
+    """The launch has the kernel's parameters in order, its grid and its warps, and the result is right."""
     x = torch.arange(300.0, device="cuda")
     compiled = nbcompile.compile(lambda x: scaled(x + 1) * 2, fullgraph=True)
     assert torch.equal(compiled(x).cpu(), -(x.cpu() + 1))
@@ -43,7 +43,7 @@ def test_a_kernel_of_the_programs_own_is_launched(here):
 
 
 def test_an_input_is_written_in_place(here):
-    """The argument on the device has the kernel's numbers; nothing else is launched, as no copy of it is made."""
+    """The kernel mutates the argument on the device, without a copy."""
 
     def halve(x):
         scale[(3,)](x.numel(), x, 0.5, x, BLOCK=128)
@@ -59,7 +59,7 @@ def test_an_input_is_written_in_place(here):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_what_is_written_by_way_of_a_view_is_in_its_base(dynamic, here):
-    """Also through a view of another type, which is a call of ATen between two launches."""
+    """A write through a view reaches the base, also through a view of another dtype, which is a call of ATen."""
 
     def changed(x):
         y = x + 1
@@ -76,7 +76,7 @@ def test_what_is_written_by_way_of_a_view_is_in_its_base(dynamic, here):
 
 
 def test_other_pointers_and_sizes_get_code_of_their_own(here):
-    """What is no multiple of 16 is no more promised to be one."""
+    """An argument that is no multiple of 16 has other code, without that specialisation."""
     base = torch.arange(400.0, device="cuda")
     compiled = nbcompile.compile(scaled, dynamic=True)
     for x in (base[:304], base[1:300], base[4:5]):
@@ -92,7 +92,7 @@ def number(target, WIDTH: tl.constexpr, HEIGHT: tl.constexpr):
 
 @pytest.mark.parametrize("grid", [(5,), (3, 2), (2, 3, 4)])
 def test_a_grid_has_up_to_three_dimensions(here, grid):
-    """Our launcher launches all of them; the numbers of programs are those of each dimension."""
+    """A grid with one to three dimensions is launched with all of them."""
     width, height, depth = (*grid, 1, 1)[:3]
 
     def numbered(x):
@@ -112,7 +112,7 @@ def test_a_grid_has_up_to_three_dimensions(here, grid):
 
 
 def test_what_the_launcher_has_no_form_for_goes_to_triton(here):
-    """Tuning: as eager mode does, which finds no driver of its own here."""
+    """An autotuned kernel is launched by Triton, which finds no driver here, as in eager mode."""
     tuned = triton.autotune(configs=[triton.Config({"BLOCK": size}) for size in (64, 128)], key=[])(scale)
 
     def by_triton(x):

@@ -1,4 +1,4 @@
-"""Kernels that are written for a node, in the store: launched by a later process as generated ones are."""
+"""Kernels that were written for a node, in the store: a later process launches them as it does generated kernels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PRODUCTS = {"max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
 
 
 def attention(query, mask):
-    """Scores of a function, and a mask by blocks."""
+    """A flex attention with a score function and a block mask."""
     return flex_attention(query, query, query, score_mod=soft_cap, block_mask=mask).float().square().sum()
 
 
 def grouped(x, w, offsets):
-    """A product, and what its kernel does besides."""
+    """A grouped product with an epilogue."""
     return torch.relu(torch._grouped_mm(x, w, offsets)) * 2
 
 
@@ -33,7 +33,7 @@ def loss(x, w, target):
 
 
 def given(name):
-    """Arguments, new ones for each call."""
+    """New arguments for each call."""
     torch.manual_seed(0)
     if name == "attention":
         query = torch.randn(1, 2, 64, 16).half().to("cuda").requires_grad_()
@@ -46,7 +46,7 @@ def given(name):
 
 
 def run(function, here, **options):
-    """Results and gradients in a process of its own, as far as the store is concerned; the record; the launches."""
+    """Results and gradients as in a new process with the same store, the record, and the launches."""
     nbcompile.reset()
     here.driver.clear_log()
     arguments = given(function.__name__)
@@ -57,7 +57,7 @@ def run(function, here, **options):
     found = [result.detach(), *(torch.autograd.grad(result, learned) if learned else ())]
     writer.flush()
     launches = [line.split()[1] for line in here.driver.log() if line.startswith("launch ")]
-    # The stand-in driver runs Python while candidates are measured: its frames are not the program's.
+    # The stand-in driver runs Python during measurements: these frames are not the program's.
     frames = [frame for frame in recorder.record().frames if frame.file == __file__]
     return [value.cpu() for value in found], frames, launches
 
@@ -72,7 +72,7 @@ def run(function, here, **options):
     ],
 )
 def test_a_later_process_launches_it(function, options, kernels, here, tmp_path, monkeypatch):
-    """Nothing is traced, lowered or compiled; results, gradients and launches are the first one's."""
+    """The later process traces, lowers and compiles nothing; results, gradients and launches are the same."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
     monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 0)
@@ -84,6 +84,6 @@ def test_a_later_process_launches_it(function, options, kernels, here, tmp_path,
         second, frames, again = run(function, here, **options)
     assert frames
     assert [frame.cause for frame in frames if not frame.cause.startswith("loaded")] == []
-    assert again == launches[-len(again) :]  # the first one measures candidates before
+    assert again == launches[-len(again) :]  # the first process measures candidates before
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
     assert here.executor.reasons == []
