@@ -14,7 +14,7 @@ import pytest
 
 pytest_plugins = ["tests.stores", "tests.rotation", "tests.timing"]
 
-# The gate says the same of the same code, however busy the machine is; new examples are what `make sweep` is for.
+# The gate is deterministic, and does not depend on the machine's load; `make sweep` tries new examples.
 hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("gate")
 
@@ -27,7 +27,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium. One a test: Playwright keeps an event loop running, which others could not start then."""
+    """A headless Chromium, one per test: Playwright's event loop would prevent others from starting one."""
     path = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if path is None:
         pytest.skip("no Chromium here; .ci/run installs it")
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def nothing_compiled() -> Iterator[None]:
-    """A test begins without compiled code, and no size that another test called with is symbolic; it leaves none."""
+    """A test begins and ends without compiled code, and without the observed sizes of other tests."""
     import nbcompile  # no test of this folder needs it before
 
     nbcompile.reset()
@@ -50,7 +50,7 @@ def nothing_compiled() -> Iterator[None]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Tests that collect garbage look at what they made, not at a million objects of modules and of tests to come."""
+    """Freeze modules and collected tests, so that garbage collections in tests do not visit a million objects."""
     gc.collect()
     gc.freeze()
 
@@ -62,7 +62,7 @@ THAWED = 20
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """After a file, freeze what it leaves: modules of torch, caches. Each collection of the next ones would visit it."""
+    """Freeze the objects that a test file leaves, modules and caches, so that later collections do not visit them."""
     if nextitem is not None and nextitem.path != item.path:
         if next(FILES) % THAWED == 0:
             gc.unfreeze()
@@ -71,7 +71,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """On the reference path there is nothing to find out about the mechanisms that it switches off."""
+    """Skip tests of mechanisms that the reference path switches off."""
     if item.get_closest_marker("fast_path") and os.environ.get("NBCOMPILE_REFERENCE", "0") not in ("", "0"):
         pytest.skip("about a mechanism of fast/, which NBCOMPILE_REFERENCE switches off")
 

@@ -30,7 +30,7 @@ DOUBLE = (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a compiled result is not eager's, bit for bit; ``name`` is that of its check in tests/test_exactness.py."""
+    """A compiled result that is not bitwise eager's; ``name`` is that of its check in tests/test_exactness.py."""
 
     name: str
     program: str

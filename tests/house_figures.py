@@ -33,7 +33,7 @@ PRIVATE = ("told", "place", "stands", "beside", "made", "goes on", "turned", "li
 
 
 def at(part: float, ordered: list[int]) -> int:
-    """The value below which a part of the sorted values is."""
+    """The value at this fraction of the sorted values."""
     return ordered[min(int(len(ordered) * part), len(ordered) - 1)]
 
 
@@ -45,7 +45,7 @@ def spread(sizes: Iterable[int], *parts: float) -> str:
 
 
 def above(sizes: Iterable[int], *limits: int) -> str:
-    """How many are larger than each limit."""
+    """The number of values above each limit."""
     found = list(sizes)
     return ", ".join(str(sum(size > limit for size in found)) for limit in limits)
 
@@ -56,7 +56,7 @@ def share(part: int, whole: int) -> str:
 
 
 def rooms() -> str:
-    """Folders and loose modules of the package, the imports between them, floors, and circles of more than one."""
+    """Folders and loose modules of the package, the imports between them, layers, and cycles of more than one."""
     between = nx.DiGraph(house.arrows())
     circles = [sorted(part) for part in nx.strongly_connected_components(between) if len(part) > 1]
     floors = nx.dag_longest_path_length(nx.condensation(between)) + 1
@@ -72,7 +72,7 @@ def rooms() -> str:
 
 
 def uses(word: str, text: str) -> int:
-    """The number of words that begin so, but for torch's own: placeholder, in place; and the last place of a number."""
+    """The number of words with this beginning, except torch's own: placeholder, in place; and ulp."""
     return len(re.findall(rf"\b(?!placeholder)(?:{word})", house.NOT_PRIVATE.sub("", text)))
 
 
@@ -112,7 +112,7 @@ def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def twice(names: Iterable[str]) -> int:
-    """The number of names that are there more than once."""
+    """The number of names that appear more than once."""
     return sum(count > 1 for count in collections.Counter(names).values())
 
 
@@ -136,7 +136,7 @@ def dataclasses() -> tuple[int, int]:
 
 
 def functions_table(texts: list[str]) -> Iterator[tuple[str, object]]:
-    """Figures about modules and functions: what they measure, and the figures."""
+    """Figures about modules and functions: names and values."""
     functions = [node for node in nodes() if isinstance(node, FUNCTIONS)]
     classes = [node for node in nodes() if isinstance(node, ast.ClassDef)]
     lines = [len(text.splitlines()) for text in texts]
@@ -179,7 +179,7 @@ def functions_table(texts: list[str]) -> Iterator[tuple[str, object]]:
 
 
 def prose_table(texts: list[str]) -> Iterator[tuple[str, object]]:
-    """Figures about words and names: what they measure, and the figures."""
+    """Figures about words and names: names and values."""
     written = prose()
     names = [node.name for node in nodes() if isinstance(node, ast.ClassDef)]
     inside = [found for path in house.PACKAGE.iterdir() if path.is_dir() for found in classes_of(path)]
@@ -212,7 +212,7 @@ def prose_table(texts: list[str]) -> Iterator[tuple[str, object]]:
 
 
 def classes_of(package: Path) -> Iterator[str]:
-    """Names of classes with that of their package before them."""
+    """The names of classes, prefixed with their package."""
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(house.tree_of(path)):
             if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Rotation: of a family of slow tests, each run of the suite does a part; `make sweep` does the rest.
+"""Rotation: each run of the suite does a part of a family of slow tests; `make sweep` does the rest.
 
     @pytest.mark.rotates(3)              a third of the cases is run; the others are marked `slow`
     @pytest.mark.rotates(2, by="name")   likewise, and cases with one argument `name` stay together
@@ -20,25 +20,25 @@ SLOW_TESTS = Path(__file__).parent / "slow_tests.txt"
 
 
 def part_of(name: str, parts: int) -> int:
-    """Number of the part that a case belongs to."""
+    """The part to which a case belongs."""
     return zlib.crc32(name.encode()) % parts
 
 
 def turn(package: Path = PACKAGE) -> int:
-    """A number that depends on what files a package has, and on how long they are."""
+    """A number that depends on the names and lengths of the package's files."""
     files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".c", ".cpp", ".h"))
     return zlib.crc32("".join(f"{path.relative_to(package)} {path.stat().st_size}\n" for path in files).encode())
 
 
 def slow_tests() -> dict[str, int]:
-    """Slow test functions by name, and into how many parts their cases are divided."""
+    """Slow test functions by name, with their number of parts."""
     rows = (line.split() for line in SLOW_TESTS.read_text().splitlines() if not line.startswith("#"))
     return {name: int(parts) for parts, name in rows}
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked `slow`
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects what is marked `slow`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases that are not this source's turn as slow."""
+    """Mark the cases of other parts as slow."""
     slow = slow_tests()
     for item in items:
         if (parts := slow.get(item.nodeid.partition("[")[0])) and not item.get_closest_marker("rotates"):

@@ -1,4 +1,4 @@
-"""A pytest plugin: the tests run as users do, with the store on. Each test has a store of its own.
+"""A pytest plugin: the tests run with the store on, as users do. Each test has a separate store.
 
     pytest                                 stores in a temporary folder, removed at the end
     pytest --store build/stores            the same stores, kept there
@@ -34,7 +34,7 @@ LEAST = 0.5
 
 @dataclass
 class Counts:
-    """What the tests of a process looked up in their stores (not what processes did that they started)."""
+    """The look-ups of a process's tests in their stores (without those of child processes)."""
 
     tests: int = 0
     loads: int = 0
@@ -43,7 +43,7 @@ class Counts:
     """The tests that looked up entries and loaded none, each with the reason of its last lookup."""
 
     def add(self, tests: int, loads: int, misses: int, without: tuple[str, ...]) -> None:
-        """Those of another process."""
+        """Add the counts of another process."""
         self.tests += tests
         self.loads += loads
         self.misses += misses
@@ -54,7 +54,7 @@ class Counts:
         return self.loads < LEAST * (self.loads + self.misses)
 
     def lines(self, of_second_run: bool) -> list[str]:
-        """For people, what matters most last: it is read at the end of a long log."""
+        """The lines of the summary, the most important one last."""
         summary = f"{self.tests} tests: {self.loads} loads, {self.misses} lookups without an entry"
         if not of_second_run:
             return [summary]
@@ -71,14 +71,14 @@ TEMPORARY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """See the top of this file."""
+    """Add the options that the top of this file describes."""
     group = parser.getgroup("stores of the tests")
     group.addoption("--store", metavar="FOLDER", help="keep the stores of the tests in this folder")
     group.addoption("--load", action="store_true", help="run the tests that left entries in --store, over these")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Processes that share the tests share the folder, too: pytest-xdist hands the options on."""
+    """Processes that share the tests share the folder, too: pytest-xdist passes the options on."""
     config.stash[COUNTS] = Counts()
     if not config.option.store:
         folder = tempfile.TemporaryDirectory(prefix="nbcompile-tests-", ignore_cleanup_errors=True)
@@ -89,7 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove what nobody asked to keep."""
+    """Remove the folder, unless --store asked for it."""
     if TEMPORARY in config.stash:
         config.stash[TEMPORARY].cleanup()
 
@@ -100,7 +100,7 @@ def store_of(item: pytest.Item) -> Path:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The second run is of the tests that left entries."""
+    """The second run has the tests that left entries."""
     if not config.option.load:
         return
     chosen = [item for item in items if _loads(item)]
@@ -113,7 +113,7 @@ def _loads(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count what is looked up."""
+    """Count look-ups."""
     from nbcompile.fast.disk_cache import (
         entry,
         storage,  # noqa: PLC0415 - after the modules of the tests, some of which come first
@@ -122,7 +122,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     counts, load, entries, read = session.config.stash[COUNTS], entry.load, storage.entries, entry._read
 
     @functools.wraps(entries)
-    def looked_up(key: str) -> Any:  # not for a backend that makes no code: there is no key
+    def looked_up(key: str) -> Any:  # not for a backend without code: it has no key
         counts.misses += 1
         session.config.stash[REFUSED].clear()
         return entries(key)
@@ -149,7 +149,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test's own store, which the processes that it starts use, too."""
+    """A separate store for a test, which its child processes use, too."""
     counts = item.config.stash[COUNTS]
     loads, misses = counts.loads, counts.misses
     os.environ[VARIABLE] = str(store_of(item))
@@ -193,7 +193,7 @@ def _parts() -> dict[str, str]:
 
 
 def _flush() -> None:
-    """Whatever a test compiled is on the disk before its folder may be removed."""
+    """Each entry of a test is written before its folder may be removed."""
     writer = sys.modules.get("nbcompile.fast.disk_cache.writer")
     if writer is not None:
         writer.flush()
@@ -201,28 +201,28 @@ def _flush() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the counts on to the process that sums them up, or judge them there."""
+    """Pass the counts to the process that adds them up, or judge them there."""
     counts = session.config.stash[COUNTS]
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["store"] = vars(counts)
     elif not session.config.option.load:
         return
     elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = pytest.ExitCode.OK  # of the tests that were asked for, none compiles
+        session.exitstatus = pytest.ExitCode.OK  # none of the requested tests compiles
     elif counts.too_few():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """A process of pytest-xdist is done."""
+    """A process of pytest-xdist has ended."""
     counts = getattr(node, "workeroutput", {}).get("store")
     if counts:
         node.config.stash[COUNTS].add(**counts)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How much was loaded."""
+    """Print how much was loaded."""
     terminalreporter.write_sep("-", "stores of the tests")
     for line in config.stash[COUNTS].lines(of_second_run=config.option.load):
         terminalreporter.write_line(line)

@@ -1,4 +1,4 @@
-"""Marks of functions, and regions: what is said of a function, and what is refused."""
+"""Marks of functions, and regions: their effect, and refused arguments."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def plain(x):
     ids=lambda mark: mark.__name__,
 )
 def test_a_mark_needs_a_callable(mark):
-    """The error names the mark and the type that was given."""
+    """The error names the mark and the given type."""
     with pytest.raises(errors.NotCallable, match=f"{mark.__name__} expects a callable, not int"):
         mark(3)
 
 
 def test_a_function_has_the_last_mark():
-    """A list of functions is marked one by one; a function without a mark has none."""
+    """The last mark of a function counts; a list of functions is marked one by one."""
 
     def first(x):
         return x
@@ -45,13 +45,13 @@ def test_a_function_has_the_last_mark():
 
 
 def test_only_an_operator_can_be_disallowed():
-    """Another function is in no graph anyway."""
+    """A function that is no operator is in no graph, so that it cannot be disallowed."""
     with pytest.raises(RuntimeError, match="already allowed callable"):
         annotations.disallow_in_graph(plain)
 
 
 def test_a_function_is_traced_strictly_or_is_a_leaf():
-    """Not both; the original function keeps its own mark."""
+    """A function cannot have both marks; the original function is not marked."""
     leaf = annotations.leaf_function(plain)
     with pytest.raises(ValueError, match="@leaf_function and @nonstrict_trace"):
         annotations.nonstrict_trace(leaf)
@@ -61,7 +61,7 @@ def test_a_function_is_traced_strictly_or_is_a_leaf():
 
 
 def test_a_leaf_names_its_parameters():
-    """A mutated argument that is no parameter is refused; a call needs a fake implementation."""
+    """A mutated argument must be a parameter, and a call needs a fake implementation."""
     with pytest.raises(ValueError, match="'y', which is not a parameter of 'plain'. Available parameters: x"):
         annotations.leaf_function(plain, mutates_args=["y[0]"])
     with pytest.raises(ValueError, match="requires a fake implementation"):
@@ -69,7 +69,7 @@ def test_a_leaf_names_its_parameters():
 
 
 def test_a_substitute_has_the_signature_of_the_original():
-    """It is a function, of another function, with the same parameters."""
+    """Original and substitute must be functions with the same parameters."""
     with pytest.raises(TypeError, match="expects a function but got"):
         annotations.substitute_in_graph(3)
     with pytest.raises(TypeError, match="expects a function but got"):
@@ -79,7 +79,7 @@ def test_a_substitute_has_the_signature_of_the_original():
 
 
 def test_a_region_is_left_as_it_was_found():
-    """Entered twice, and as a decorator; whether a break is an error is that of the innermost region."""
+    """A region may be entered twice, or be a decorator; the innermost region decides."""
     before = annotations.errors_on_break()
     region = annotations.error_on_graph_break(True)
     with region:
@@ -93,7 +93,7 @@ def test_a_region_is_left_as_it_was_found():
 
 
 def test_only_some_settings_change_within_a_trace():
-    """Others are refused, with the list of those that may; a setting is restored."""
+    """Other settings are refused, with the list of the allowed ones; a setting is restored."""
     with pytest.raises(ValueError, match="cannot change 'recompile_limit'; it can change: "):
         annotations.patch_dynamo_config(recompile_limit=3)
     before = config.capture_scalar_outputs

@@ -1,4 +1,4 @@
-"""The doors that are plain functions: what ``explain`` tells whatever happened before."""
+"""The public functions: ``explain`` reports the call, whatever was compiled before."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ def double(x):
 
 
 def test_explain_tells_of_a_function_that_was_compiled_before():
-    """Entries of an earlier ``compile`` do not answer the call that is to be explained."""
+    """Entries of an earlier ``compile`` do not hit in ``explain``."""
     x = torch.ones(3)
     nbcompile.compile(double, backend="eager")(x)
     for _ in range(2):
@@ -24,7 +24,7 @@ def test_explain_tells_of_a_function_that_was_compiled_before():
 
 
 def test_explain_of_compiled_code_tells_what_a_call_adds():
-    """Nothing for a call that is answered; the recompilation and its cause for one that is not."""
+    """A hit adds nothing to the record; a recompile is in it with its cause."""
     compiled = nbcompile.compile(double, backend="eager", dynamic=False)
     compiled(torch.ones(3))
     answered = nbcompile.explain(compiled)(torch.ones(3))
@@ -35,7 +35,7 @@ def test_explain_of_compiled_code_tells_what_a_call_adds():
 
 
 def test_explain_tells_what_the_function_raised():
-    """The exception, its line and its advice are in the record; the value is not there, and asking for it raises."""
+    """The record has the exception, its line and advice; reading the result raises it."""
 
     def wrong(x):
         y = torch.relu(x)
@@ -53,7 +53,7 @@ def test_explain_tells_what_the_function_raised():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_explain_stops_nobody_who_wants_to_leave(error):
-    """Ctrl-C and sys.exit end the program as ever."""
+    """Ctrl-C and sys.exit end the program."""
 
     def leaves(x):
         raise error
@@ -63,7 +63,7 @@ def test_explain_stops_nobody_who_wants_to_leave(error):
 
 
 def test_the_reason_of_a_coroutine_is_in_the_users_code():
-    """A compiled coroutine function runs as it is, as with torch.compile; its break is told where it is defined."""
+    """A compiled coroutine function runs eagerly, as with torch.compile; its break is at its definition."""
 
     async def work(x):
         return x + 1

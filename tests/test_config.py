@@ -1,4 +1,4 @@
-"""Tests for nbcompile.config: each setting does what torch's does, or says that it does nothing."""
+"""Tests for nbcompile.config: each setting has torch's effect, or warns that it has none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIFFERENT = {"skip_nnmodule_hook_guards"}
 
 
 def graphs_of(function, *arguments, **options):
-    """How many graphs one call of a freshly compiled function leads to, and what it returned."""
+    """The number of graphs of one call of a newly compiled function, and the result."""
     nbcompile.reset()
     captured = Graphs()
 
@@ -24,7 +24,7 @@ def graphs_of(function, *arguments, **options):
 
 
 def test_names_and_defaults_are_torchs():
-    """Every setting that torch has under the same name has the same default."""
+    """Each setting with a name of torch's has torch's default."""
     theirs = torch._dynamo.config._config
     differing = {
         name
@@ -35,7 +35,7 @@ def test_names_and_defaults_are_torchs():
 
 
 def test_names_that_are_no_settings():
-    """An unknown name is an error at once, with a guess and all names, however it is set."""
+    """An unknown name raises an error at once, with a suggestion and all names."""
     for attempt in (
         lambda: setattr(config, "recompile_limt", 3),
         lambda: config.patch(recompile_limt=3).__enter__(),
@@ -58,7 +58,7 @@ def test_names_that_are_no_settings():
     ],
 )
 def test_values_that_a_setting_cannot_have(name, value, error):
-    """It is an error at once, and names the setting; what was set before stays."""
+    """An invalid value raises an error with the setting's name; the old value remains."""
     before = getattr(config, name)
     for attempt in (lambda: setattr(config, name, value), lambda: config.patch({name: value}).__enter__()):
         with pytest.raises(error, match=rf"nbcompile\.config\.{name}: expected"):
@@ -68,7 +68,7 @@ def test_values_that_a_setting_cannot_have(name, value, error):
 
 @pytest.mark.parametrize("name", config.NO_EFFECT)
 def test_settings_without_effect_say_so(name):
-    """Changing a setting that means nothing here warns, with the reason."""
+    """A setting without an effect warns when it is changed, with the reason."""
     default = config.DEFAULTS[name]
     other = "dynamo" if default is None else type(default)(not default)
     with pytest.warns(UserWarning, match=f"{name} has no effect"), config.patch({name: other}):
@@ -76,13 +76,13 @@ def test_settings_without_effect_say_so(name):
 
 
 def test_older_names():
-    """The names that torch once used mean the same settings."""
+    """torch's older names set the same settings."""
     with config.patch(cache_size_limit=3):
         assert config.recompile_limit == 3
 
 
 def test_wrap_top_frame():
-    """A module's hooks are frames of their own, or traced with it where the top frame is wrapped."""
+    """A module's hooks are separate frames, or are traced with the module if the top frame is wrapped."""
     module = torch.nn.Sequential(torch.nn.Linear(2, 2))
 
     class Whole(torch.nn.Module):
@@ -106,7 +106,7 @@ def test_wrap_top_frame():
 
 
 def test_rewrite_assert():
-    """An assertion about a tensor is in the graph; without the rewriting it is a jump that breaks it."""
+    """An assertion about a tensor is in the graph; without the rewrite it breaks the graph."""
 
     scope = {}  # pytest rewrites the assertions of a test's own source
     exec("def f(x):\n    assert x.sum() > 0\n    return x + 1", scope)
@@ -118,7 +118,7 @@ def test_rewrite_assert():
 
 
 def test_replay_side_effects():
-    """Without replaying, what the function did to an argument is forgotten; its own objects are whole."""
+    """Without the replay, mutations of an argument are dropped; new objects are complete."""
 
     def f(x, xs):
         xs.append(1)
@@ -134,7 +134,7 @@ def test_replay_side_effects():
 
 
 def test_allow_empty_graphs():
-    """A function without operators is skipped; or compiled, where that is allowed."""
+    """A function without operators is skipped, or compiled if empty graphs are allowed."""
 
     def f(x):
         return x
@@ -149,7 +149,7 @@ def test_allow_empty_graphs():
 
 
 def test_dont_skip_tracing():
-    """Functions of torch that are usually left to Python are traced where the user insists."""
+    """Functions of torch that are usually skipped are traced with this setting."""
 
     def f(x):
         return torch.nn.init.constant_(x.clone(), 3.0) + torch.overrides.is_tensor_like(x)
@@ -164,7 +164,7 @@ def test_dont_skip_tracing():
 
 
 def test_trace_numpy():
-    """NumPy's functions are operators of the graph, or left to Python."""
+    """NumPy functions are operators of the graph, or break it without the setting."""
 
     def f(x):
         return x.numpy() + 1
@@ -175,7 +175,7 @@ def test_trace_numpy():
 
 
 def test_a_variable_that_is_no_number_is_told(monkeypatch):
-    """The default holds, and the import goes on."""
+    """An invalid number in a variable warns, and the default is used."""
     monkeypatch.setenv("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "1 GB")
     with pytest.warns(
         UserWarning, match=r"\$NBCOMPILE_OUTPUT_POOL_MEGABYTES: expected an integer, got '1 GB'; using 1024"

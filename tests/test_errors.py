@@ -1,4 +1,4 @@
-"""Messages that a user can meet."""
+"""Messages of errors and warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINE = StackLine("model.py", 7, "forward", "return helper(x) + 1", 7, 16)
 
 
 def test_our_errors_are_told_from_the_users():
-    """Each derives from one class, which the user's own errors never do; warnings are warnings."""
+    """All errors derive from one class, which no user's error has; warnings are warnings."""
     for name, cls in inspect.getmembers(errors, inspect.isclass):
         if cls.__module__ == errors.__name__:
             assert issubclass(cls, UserWarning if name.endswith("Warning") else errors.NbcompileError), name
@@ -25,13 +25,13 @@ def test_our_errors_are_told_from_the_users():
     (errors.InvalidBackendOption("verfy", ["verify"]), "Did you mean 'verify'?"),
 ])  # fmt: skip
 def test_a_name_that_is_nearly_right_is_guessed(error, guess):
-    """And one that is not close to any is not; all names are listed either way."""
+    """A near name is suggested, others are not; all names are listed in both cases."""
     assert guess in str(error)
     assert "Did you mean" not in str(errors.InvalidBackend("qqq", ["eager"]))
 
 
 def test_stacks_have_carets_below_a_part_of_a_line():
-    """Below the whole line they would say nothing."""
+    """Carets are below a part of a line, and not below the whole line."""
     assert errors.stack_lines((LINE,)) == [
         '  File "model.py", line 7, in forward',
         "    return helper(x) + 1",
@@ -42,7 +42,7 @@ def test_stacks_have_carets_below_a_part_of_a_line():
 
 
 def test_a_break_says_what_why_and_where():
-    """Title, explanation, hints, and the command that shows more; the advice only where it is not followed yet."""
+    """The message has title, explanation, hints, and the command for more; advice that is followed is omitted."""
     report = Break(
         "0/0.b0", "NB0005", "Data-dependent branching", "It branches.", ("Use torch.where.",), "context", (LINE,)
     )
@@ -53,7 +53,7 @@ def test_a_break_says_what_why_and_where():
 
 
 def test_recompilations_name_the_guard_of_each_entry():
-    """Where nothing is compiled yet, that is the reason."""
+    """The message has the failed guard of each entry, or says that nothing is compiled yet."""
     code = test_stacks_have_carets_below_a_part_of_a_line.__code__
     failed = (FailedGuard("0/0", "tensor 'x' size mismatch"),)
     assert "0/0: tensor 'x' size mismatch" in str(errors.RecompileError(code, failed))
@@ -61,6 +61,6 @@ def test_recompilations_name_the_guard_of_each_entry():
 
 
 def test_torchs_names_lead_to_ours():
-    """Programs catch them as attributes of ``nbcompile.exc``."""
+    """torch's names are attributes of ``nbcompile.exc``."""
     assert nbcompile.exc.NotCallable is errors.NotCallable
     assert issubclass(errors.NotCallable, AssertionError)  # torch raises one

@@ -1,4 +1,4 @@
-"""The page on exactness says what is true: each difference from eager has its check here."""
+"""The page on exactness is true: each difference from eager mode has a check here."""
 
 import functools
 
@@ -11,19 +11,19 @@ from tests.exactness import BOUNDS, DIFFERENCES
 
 
 def run(function, *arguments):
-    """What the compiled function returns, and what eager's does."""
+    """The compiled and the eager result."""
     nbcompile.reset()
     return nbcompile.compile(function, fullgraph=True, dynamic=False)(*arguments), function(*arguments)
 
 
 def zeros_of_both_signs(*size):
-    """Zeros, a few of them negative numbers, the signs at random."""
+    """Zeros with random signs."""
     torch.manual_seed(0)
     return torch.where(torch.rand(size) < 0.5, 0.0, -0.0)
 
 
 def largest_zero():
-    """Values are equal, and indices; signs of zeros are not asked."""
+    """Values and indices are equal; signs of zeros may differ."""
     x = zeros_of_both_signs(9, 37)
     x[3:6] -= (torch.rand(3, 37) < 0.3).float()
 
@@ -38,7 +38,7 @@ def largest_zero():
 
 
 def zero_of_two():
-    """The values are eager's; a zero is the second one, as in eager's vectors."""
+    """The values are eager's; of two zeros the second one is returned, as in eager's vectors."""
     a, b = zeros_of_both_signs(67), -zeros_of_both_signs(67)
     found, eager = run(lambda a, b: [torch.maximum(a, b), torch.minimum(a, b), a.clamp(min=b), a.clamp(max=b)], a, b)
     for each, wanted in zip(found, eager, strict=True):
@@ -48,14 +48,14 @@ def zero_of_two():
 
 
 def sign_of_nan():
-    """NaN is where eager has it."""
+    """NaN is where eager mode has it, with any sign."""
     x = torch.tensor([float("nan"), -float("nan"), -1.0, 2.0, float("inf"), -float("inf"), 0.0] * 5)
     found, wanted = run(lambda x: torch.stack([x.log(), x - x, x.logit(), torch.xlogy(x, x), torch.logaddexp(x, x)]), x)
     assert torch.equal(found.isnan(), wanted.isnan())
 
 
 def softshrink():
-    """The values are eager's; zeros have the signs of the numbers."""
+    """The values are eager's; zeros have the signs of the inputs."""
     x = torch.linspace(-1, 1, 39)
     found, eager = run(F.softshrink, x)
     assert torch.equal(found, eager)
@@ -63,7 +63,7 @@ def softshrink():
 
 
 def root():
-    """The root of a float32 in float64, rounded once."""
+    """The square root of a float32 is computed in float64, and rounded once."""
     x = torch.rand(4096) * 100
     found, eager = run(torch.sqrt, x)
     assert torch.equal(found, x.double().sqrt().float())
@@ -71,7 +71,7 @@ def root():
 
 
 def infinite_gelu():
-    """In whole vectors and behind them; float64 is eager's."""
+    """gelu of infinities is the same in vectors and in the remainder; float64 equals eager's."""
     x = torch.tensor([float("inf"), -float("inf"), 3e38, 2.0, -3.0] * 7)
     for dtype in (torch.float32, torch.bfloat16, torch.float64):
         found, eager = run(lambda x: [F.gelu(x), F.gelu(x, approximate="tanh")], x.to(dtype))
@@ -85,7 +85,7 @@ def infinite_gelu():
 
 
 def hyperbolic():
-    """Against float64."""
+    """sinh and cosh are compared with float64."""
     x = torch.linspace(88, 89.4, 41)
     found, _ = run(lambda x: torch.stack([x.sinh(), x.cosh()]), x)
     exact = torch.stack([x.double().sinh(), x.double().cosh()])
@@ -93,7 +93,7 @@ def hyperbolic():
 
 
 def equal_rows():
-    """Of numbers of several sizes and rows of several lengths, along rows, columns and several dimensions."""
+    """Rows of equal numbers of several magnitudes and lengths are reduced along each dimension."""
     values = torch.tensor([0.1, 1.0, 3.3, -1234.567, 1e6 + 0.3, 1e-20])
     for width in (7, 64, 333, 10_000):
         x = values[:, None].repeat(1, width)
@@ -111,7 +111,7 @@ def equal_rows():
 
 
 def sums():
-    """Against float64, and with one thread as with two."""
+    """Sums are compared with float64, and are equal with one and two threads."""
     torch.manual_seed(0)
     x = torch.randn(4, 65536)
     found, _ = run(lambda x: (x.sum(1), x.t().contiguous().sum(0), x.sum()), x)
@@ -127,7 +127,7 @@ def sums():
 
 
 def large_variance():
-    """On both sides of the bound, for rows of several lengths; with an infinite mean, too."""
+    """Values on both sides of the bound, in rows of several lengths; with an infinite mean, too."""
 
     def f(x):
         columns = x.t()
@@ -167,7 +167,7 @@ def nan_window():
 
 
 def grid_coordinates():
-    """Zeros in place of NaN; in the other modes the same as eager's."""
+    """NaN coordinates give zeros; other modes equal eager's."""
     image = torch.rand(2, 3, 5, 4)
     for number in (float("nan"), float("inf"), -float("inf")):
         grid = torch.full((2, 3, 2, 2), number)
@@ -181,7 +181,7 @@ def grid_coordinates():
 
 
 def large_quotient():
-    """The remainder is what NumPy makes it, and eager's where that is a number."""
+    """The remainder is NumPy's, and eager's if that is a number."""
     x = torch.tensor([1.0, -3.0, 3e38, 5e-40, 0.0] * 8)
     found, wanted = run(lambda x: x % 1e-40, x)
     assert torch.equal(found, torch.from_numpy(x.numpy() % torch.tensor(1e-40).numpy()))
@@ -189,7 +189,7 @@ def large_quotient():
 
 
 def strides():
-    """Of a quotient that is rounded down; the values are eager's, the strides torch.compile's."""
+    """A floored quotient has eager's values and torch.compile's strides."""
     x = (torch.rand(2, 3, 4, 5) + 1).contiguous(memory_format=torch.channels_last)
     found, wanted = run(lambda x, y: x // y, x, torch.ones(2, 3, 4, 5))
     assert torch.equal(found, wanted)
@@ -219,18 +219,18 @@ CHECKS = {
 
 
 def test_every_difference_has_a_check():
-    """No row of the page is without one."""
+    """Each row of the page has a check."""
     assert [row.name for row in DIFFERENCES] == list(CHECKS)
 
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_what_the_page_says_of_a_difference(name):
-    """Compiled and eager are as the row says."""
+    """Compiled and eager results are as the row says."""
     CHECKS[name]()
 
 
 def test_running_extremes_take_the_latest_zero():
-    """cummax and cummin give the value that their index names, as eager does, whatever the sign of a zero."""
+    """cummax and cummin return the value at their index, as eager does, with any sign of zero."""
     x = zeros_of_both_signs(5, 83)
     x[1] -= (torch.rand(83) < 0.3).float()
     functions = [functools.partial(f, dim=dim) for f in (torch.cummax, torch.cummin) for dim in (0, 1)]
@@ -244,7 +244,7 @@ def test_running_extremes_take_the_latest_zero():
 
 
 def test_subnormal_numbers_are_flushed_as_in_eager():
-    """torch.set_flush_denormal holds for compiled code, which runs with the thread's own mode; one thread here."""
+    """torch.set_flush_denormal holds for compiled code, which uses the thread's mode; one thread here."""
     x = torch.full((3, 21), 1e-40)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What stands around the package: metadata, pins, make targets."""
+"""The package's metadata, pins, and make targets."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def pinned() -> dict[str, Version]:
 
 @pytest.mark.parametrize("requirement", required(), ids=str)
 def test_what_is_required_is_pinned(requirement):
-    """constraints.txt pins every dependency, within its bounds; triton's version is torch's to choose."""
+    """constraints.txt pins each dependency within its bounds, except triton, which torch chooses."""
     name = canonicalize_name(requirement.name)
     assert name == "triton" or requirement.specifier.contains(pinned()[name])
 
 
 @pytest.mark.parametrize("requirement", required(), ids=str)
 def test_dependencies_have_a_reason(requirement):
-    """docs/design/dependencies.md names every dependency."""
+    """docs/design/dependencies.md names each dependency."""
     text = (ROOT / "docs/design/dependencies.md").read_text().lower()
     assert f"`{requirement.name.lower()}`" in text
 
 
 def test_one_version():
-    """The version of the installed package is that of pyproject.toml."""
+    """The installed version is that of pyproject.toml."""
     assert importlib.metadata.version("nbcompile") == PROJECT["version"]
 
 
 @pytest.mark.parametrize("group", PROJECT["entry-points"])
 def test_entry_points_load(group):
-    """Every entry point leads to something that can be called."""
+    """Each entry point is callable."""
     ours = [point for point in importlib.metadata.entry_points(group=group) if point.value.startswith("nbcompile")]
     assert len(ours) == len(PROJECT["entry-points"][group])
     for point in ours:
@@ -58,7 +58,7 @@ def test_entry_points_load(group):
 
 
 def test_help_lists_the_targets():
-    """`make` alone names every target that the README tells people to run."""
+    """`make` without a target lists each target that the README names."""
     listed = command("make", "-s", folder=ROOT).stdout
     told = set(re.findall(r"\bmake (\w+)", (ROOT / "README.md").read_text()))
     assert {"tour", "test", "docs", "lint", "bench"} <= told
@@ -75,5 +75,5 @@ def test_importing_is_quiet_and_leaves_no_hook():
 
 
 def test_the_storeys_hold():
-    """The import-linter contracts of pyproject.toml are kept."""
+    """The import-linter contracts of pyproject.toml hold."""
     command(Path(sys.executable).with_name("lint-imports"), "--no-logo", folder=ROOT)

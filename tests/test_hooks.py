@@ -1,4 +1,4 @@
-"""Hooks by which ``fast/`` is plugged in."""
+"""Hooks through which ``fast/`` is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.fast.hook_table import HOOKS
 
 
 def test_the_reference_path_has_the_defaults():
-    """Though the hooks of ``fast/`` stay installed."""
+    """On the reference path the defaults are active, though the hooks of ``fast/`` are installed."""
     with config.patch(reference=True):
         assert hooks.active() is hooks.REFERENCE and hooks.installed() is HOOKS
     with config.patch(reference=False):
@@ -17,7 +17,7 @@ def test_the_reference_path_has_the_defaults():
 
 
 def test_fast_answers_every_hook():
-    """A hook that only has its default would be dead code."""
+    """``fast/`` sets each hook: otherwise the hook would be dead code."""
     unanswered = [
         each.name for each in dataclasses.fields(hooks.Hooks)
         if getattr(HOOKS, each.name) is getattr(hooks.REFERENCE, each.name)
@@ -26,6 +26,6 @@ def test_fast_answers_every_hook():
 
 
 def test_the_defaults_call_what_they_are_given():
-    """A graph is compiled at once, a tree is built as it is, and everything else does nothing."""
+    """By default a graph is compiled at once, a tree is built at once, and other hooks do nothing."""
     assert hooks.build_now(lambda: "tree") == "tree"
     assert hooks.nothing(1, two=2) is None

@@ -1,4 +1,4 @@
-"""The road of one compile: the rooms in the order in which a call comes to them, and the calls that climb back."""
+"""The packages of one compile in the order of the call, and the calls back up."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLIMBING = {
 
 
 def storeys() -> dict[str, int]:
-    """The storey of each room, from the contracts of import-linter; the highest is 0."""
+    """The layer of each package, from the contracts of import-linter; the highest is 0."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [each["layers"] for each in contracts if each.get("containers") == ["nbcompile"]]
     names = [[name.strip(" ()") for name in layer.replace("|", ":").split(":")] for layer in layers]
@@ -49,7 +49,7 @@ def storeys() -> dict[str, int]:
 
 
 def module(code: CodeType) -> str:
-    """The module of some code within the package; "" outside of it."""
+    """The module of a code object in the package, or "" outside of it."""
     return code.co_filename.removeprefix(PACKAGE) if code.co_filename.startswith(PACKAGE) else ""
 
 
@@ -60,7 +60,7 @@ def room(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def calls() -> list[tuple[str, str]]:
-    """Each call of one compile on the reference path: the nearest module of ours that calls, and the one called."""
+    """Each call in a compile on the reference path: the nearest calling module of ours, and the called one."""
 
     def warm(x, y):
         return (torch.cos(x) + y).relu()
@@ -82,11 +82,11 @@ def calls() -> list[tuple[str, str]]:
 
     x, y = torch.randn(8), torch.randn(8)
     with config.patch(reference=True):
-        nbcompile.compile(warm)(x, y)  # what is imported at the first compile
+        nbcompile.compile(warm)(x, y)  # modules imported at the first compile
         compiled = nbcompile.compile(program)
         before = sys.getprofile()
         gc.collect()
-        gc.disable()  # what is freed meanwhile, of earlier tests, calls back from wherever the collector runs
+        gc.disable()  # objects of earlier tests that are freed now call back from wherever the collector runs
         sys.setprofile(profile)
         try:
             compiled(x, y)
@@ -98,7 +98,7 @@ def calls() -> list[tuple[str, str]]:
 
 @pytest.mark.compiles
 def test_the_rooms_come_in_the_order_of_the_book(calls):
-    """At most fourteen rooms on the road, each first entered after those before it."""
+    """At most fourteen packages are entered, each first after those before it in the book."""
     met = list(dict.fromkeys(room(called) for _, called in calls))
     assert [name for name in met if name in ROAD and name != "runtime"] == [name for name in ROAD if name != "runtime"]
     assert "runtime" in met  # entered early, for the name of the compiler
@@ -107,7 +107,7 @@ def test_the_rooms_come_in_the_order_of_the_book(calls):
 
 @pytest.mark.compiles
 def test_nothing_climbs_back_but_by_a_function_that_was_given(calls):
-    """A call goes down, or returns; the exceptions are listed, each with what is called back."""
+    """A call goes to a lower layer, or is a listed callback."""
     storey_of = storeys()
 
     def climbs(caller: str, called: str) -> bool:

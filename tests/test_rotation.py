@@ -1,4 +1,4 @@
-"""Of a family of slow tests a part is run, and the rest by `make sweep`."""
+"""A run does a part of a family of slow tests, and `make sweep` does the rest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(path: Path, *arguments: str) -> set[str]:
 
 
 def test_each_case_is_run_by_the_suite_or_by_the_sweep(tmp_path):
-    """About a third is not slow, the others are, and a test without the mark is none of them."""
+    """About a third of the cases is not slow; a test without the mark is never slow."""
     (tmp_path / "test_family.py").write_text(FAMILY)
     usual, rest = run(tmp_path, "-m", "not slow"), run(tmp_path, "-m", "slow")
     assert "test_always" in usual
@@ -66,7 +66,7 @@ def test_each_case_is_run_by_the_suite_or_by_the_sweep(tmp_path):
 
 
 def test_cases_with_one_argument_stay_together(tmp_path):
-    """What is expensive for a program is then done for half of the programs, and not for half of each."""
+    """Cases with the same argument are in one part, so that an expensive program runs once."""
     (tmp_path / "test_family.py").write_text(FAMILY)
     usual = {name for name in run(tmp_path, "-m", "not slow") if name.startswith("test_aspect")}
     names = [re.search(r"n\d", name)[0] for name in usual]
@@ -74,7 +74,7 @@ def test_cases_with_one_argument_stay_together(tmp_path):
 
 
 def test_every_part_has_its_turn(tmp_path):
-    """What is run depends on the source, and over some changes of it each part is run."""
+    """The part depends on the source, and over some changes each part is run."""
     turns = set()
     for size in range(30):
         (tmp_path / "module.py").write_text("#" * size)
@@ -84,7 +84,7 @@ def test_every_part_has_its_turn(tmp_path):
 
 
 def test_slow_tests_of_the_table_rotate(tmp_path):
-    """A test function that was measured is divided like a marked one; one that has a mark keeps it."""
+    """A measured slow test function rotates like a marked one; a mark takes precedence."""
     (tmp_path / "test_family.py").write_text(FAMILY + SLOW)
     table = tmp_path / "slow.txt"
     table.write_text("# measured\n2 test_family.py::test_slow\n2 test_family.py::test_number\n")
@@ -102,7 +102,7 @@ def test_slow_tests_of_the_table_rotate(tmp_path):
 
 
 def test_the_table_names_tests_that_are_there():
-    """A test that was renamed or deleted has no row."""
+    """Each row of the table names an existing test."""
     for name, parts in rotation.slow_tests().items():
         path, _, function = name.partition("::")
         file = rotation.SLOW_TESTS.parents[1] / path
@@ -111,7 +111,7 @@ def test_the_table_names_tests_that_are_there():
 
 
 def test_slow_tests_are_those_whose_cases_take_long_together():
-    """Cases of one function are added up; the slower a function is, the more parts it has."""
+    """The times of a function's cases are added up; a slower function has more parts."""
     lines = ["2.5\ta.py::test_a[1]", "2.5\ta.py::test_a[2]", "3.9\ta.py::test_b", "30\ta.py::test_c[x::y]"]
     found = [
         (parts, name) for parts, _, name in timing.slow_tests(iter([*lines, "30\ttests/test_house.py::test_sizes"]))
@@ -120,7 +120,7 @@ def test_slow_tests_are_those_whose_cases_take_long_together():
 
 
 def test_times_of_tests_are_appended_to_a_file(tmp_path):
-    """Seconds of processor time and the test, a line for each."""
+    """The file has a line with processor seconds and name for each test."""
     (tmp_path / "test_family.py").write_text(
         "def test_busy():\n    sum(range(3_000_000))\n\ndef test_idle():\n    pass\n"
     )

@@ -1,4 +1,4 @@
-"""The stance of the process: ours, torch's, and for how long."""
+"""The stance of the process: ours, torch's, and its duration."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from nbcompile import stance
 
 
 def holds(conditions):
-    """Whether every dict still has its value."""
+    """True if each dict still has its value."""
     return all(owner.get(key) is value for owner, key, value in conditions)
 
 
 def test_a_region_ends_with_the_stance_before_it():
-    """Also if an exception leaves it, and inside of another region."""
+    """After the region, also if nested or left by an exception, the stance is that of before."""
     with nbcompile.set_stance("eager_on_recompile"):
         with pytest.raises(KeyError), nbcompile.set_stance("force_eager"):
             assert stance.stance() == ("force_eager", None)
@@ -25,7 +25,7 @@ def test_a_region_ends_with_the_stance_before_it():
 
 
 def test_torchs_own_stance_is_read_and_ours_goes_first():
-    """``torch.compiler.set_stance`` is obeyed; inside of ours, ours is."""
+    """``torch.compiler.set_stance`` is read, and ours overrides it."""
     with torch.compiler.set_stance("fail_on_recompile"):
         assert stance.stance() == ("fail_on_recompile", None)
         with nbcompile.set_stance("force_eager"):
@@ -34,7 +34,7 @@ def test_torchs_own_stance_is_read_and_ours_goes_first():
 
 
 def test_a_decorator_sets_the_stance_for_each_call_and_not_before():
-    """Between the calls the stance is what it was."""
+    """As a decorator, the stance is set during each call only."""
 
     @nbcompile.set_stance("force_eager")
     def inside():
@@ -46,7 +46,7 @@ def test_a_decorator_sets_the_stance_for_each_call_and_not_before():
 
 
 def test_the_dicts_say_whether_the_stance_is_the_default_one():
-    """A fast call compares them in C instead of calling :func:`stance`."""
+    """A fast call compares these values in C instead of calling :func:`stance`."""
     conditions = stance.still_default()
     assert holds(conditions)
     with nbcompile.set_stance("force_eager"):
@@ -61,7 +61,7 @@ def test_the_dicts_say_whether_the_stance_is_the_default_one():
     [("wat", {}, ValueError), ("force_eager", {"force_backend": "eager"}, RuntimeError)],
 )
 def test_what_is_no_stance_is_refused(name, how, error):
-    """An unknown name; a backend under another stance than the default one. The stance stays."""
+    """An unknown name, or a backend under another stance than the default one, is refused, without an effect."""
     with pytest.raises(error, match="stance"):
         nbcompile.set_stance(name, **how)
     assert stance.stance() is stance.DEFAULT

@@ -1,4 +1,4 @@
-"""The plugin that gives each test a store of its own (tests/stores.py), run as pytest runs it."""
+"""The plugin with a separate store for each test (tests/stores.py), run as pytest runs it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_without():
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory) -> tuple[str, str, str]:
-    """What is printed by a run that compiles, one that loads, and one that loads what another function left."""
+    """The output of a run that compiles, one that loads, and one that loads nothing."""
     folder = tmp_path_factory.mktemp("plugin")
     file = folder / "test_file.py"
     file.write_text(TESTS)
@@ -58,7 +58,7 @@ def run(folder: Path, *options: str) -> str:
 
 @pytest.mark.fast_path
 def test_the_first_run_compiles_what_the_second_loads(runs):
-    """Functions of equal code in two tests are compiled in both: a store is one test's."""
+    """Equal functions in two tests are compiled twice, because each test has a separate store."""
     assert "3 tests: 0 loads, 2 lookups without an entry" in runs[0]
     assert "exit status 0" in runs[0]
     assert "1 tests: 1 loads, 0 lookups without an entry" in runs[1]
@@ -73,7 +73,7 @@ def test_the_second_run_leaves_out_what_asserts_a_compile_and_what_left_nothing(
 
 @pytest.mark.fast_path
 def test_a_second_run_that_loads_nothing_fails(runs):
-    """Its tests pass, but they compiled."""
+    """A second run that compiles and loads nothing fails, though its tests pass."""
     assert "1 passed, 2 deselected" in runs[2]
     assert "1 tests: 0 loads, 1 lookups without an entry" in runs[2]
     assert "nothing loaded: test_file.py::test_left (no entry of this key)" in runs[2]
@@ -82,6 +82,6 @@ def test_a_second_run_that_loads_nothing_fails(runs):
 
 
 def test_the_store_is_on_and_this_tests_own(request):
-    """Here, as everywhere in the suite, unless somebody switched it off for the whole run."""
+    """The store is on in this test, as in all, unless the whole run switched it off."""
     folder = os.environ["NBCOMPILE_FRAMES_DIR"]
     assert Path(folder).parent == Path(request.config.option.store)

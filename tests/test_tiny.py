@@ -1,4 +1,4 @@
-"""One function through the house: read this first, with the folder of each stage open beside it."""
+"""One function through all stages: read this first, with the folder of each stage open next to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def f(x, y):
 
 
 def test_each_stage():
-    """What every stage takes and gives, in the order of CONTRIBUTING.md; ``driver/stages.py`` does the same."""
+    """The input and output of each stage, in the order of CONTRIBUTING.md; ``driver/stages.py`` does the same."""
     x, y = torch.randn(4, 8), torch.randn(8)
     frame = Frame(f.__code__, {"x": x, "y": y}, globals(), vars(builtins))
     assert [step.opcode for step in disassemble(f.__code__)][-2:] == ["CALL", "RETURN_VALUE"]

@@ -42,7 +42,7 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("dynamic", [None, True, False])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sizes_that_differ_from_call_to_call(name: str, dynamic: bool | None) -> None:
-    """Each call as in eager, with gradients where the input wants them."""
+    """Each size gives eager's result, with gradients if the input requires grad."""
     torch._dynamo.reset()
     f = PROGRAMS[name]
     g: Any = torch.compile(f, backend="nbcompile", dynamic=dynamic)
@@ -57,7 +57,7 @@ def test_sizes_that_differ_from_call_to_call(name: str, dynamic: bool | None) ->
 
 
 def test_a_marked_size_and_a_number() -> None:
-    """``mark_dynamic``, and an int and a float that become symbols."""
+    """``mark_dynamic``, and an int and a float that become symbols, give eager's results."""
     torch._dynamo.reset()
     g: Any = torch.compile(lambda x, n, s: (x * n + s).sum(0), backend="nbcompile")
     for rows, number, scale in ((3, 2, 0.5), (10, 7, 1.5), (7, 9, 2.5)):

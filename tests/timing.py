@@ -1,4 +1,4 @@
-"""Processor time of tests: which ones are slow, and how much of the suite they are.
+"""Processor time of tests: which are slow, and their share of the suite.
 
     pytest --times build/times.tsv tests          seconds of processor time, a tab, the test; a line for each test
     python -m tests.timing build/times.tsv        the lines of tests/slow_tests.txt, which rotation.py reads
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Measure a test, its fixtures, and what it started."""
+    """Measure a test, its fixtures, and its child processes."""
     file = item.config.getoption("--times")
     before = seconds()
     try:
@@ -41,19 +41,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     finally:
         if file:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
-            # One write of one line at the end of the file: the lines of two workers do not mix.
+            # One write of one line at the end of the file: lines of two workers do not mix.
             with Path(file).open("a") as out:
                 out.write(f"{seconds() - before:.3f}\t{item.nodeid}\n")
 
 
 def seconds() -> float:
-    """Processor time of this process and of its children that have ended."""
+    """The processor time of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def slow_tests(lines: Iterator[str]) -> Iterator[tuple[int, float, str]]:
-    """Parts, seconds and name of each test function that is slow, slowest first."""
+    """The parts, seconds and name of each slow test function, slowest first."""
     total: dict[str, float] = collections.defaultdict(float)
     for line in lines:
         time, _, name = line.rstrip("\n").partition("\t")

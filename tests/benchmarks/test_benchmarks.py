@@ -1,4 +1,4 @@
-"""The benchmark tells the truth about failures, ratios and times."""
+"""The benchmark reports failures, ratios and times correctly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.processes import command
 
 
 def row(compiler, value, failure=""):
-    """One result of one workload."""
+    """A result of one workload."""
     return {"group": "g", "name": "w", "compiler": compiler, "value": value, "unit": "s", "failure": failure}
 
 
@@ -43,25 +43,25 @@ def test_ratios_are_ours_over_theirs():
     ("value", "text"), [(0.9997, "1 s"), (0.9994, "999 ms"), (2e-6, "2 us"), (9.996e-7, "1 us"), (0.0, "0 ns")]
 )
 def test_a_time_has_the_unit_that_fits_its_digits(value, text):
-    """What is rounded up to a thousand of one is one of the next."""
+    """A time that is rounded up to a thousand has the next unit."""
     assert report.seconds(value) == text
 
 
 def test_a_failure_is_shown_with_its_reason():
-    """A workload that failed has no number and no ratio, and its reason is listed."""
+    """A failed workload has no number and no ratio, and its reason is listed."""
     text = report.markdown([row("torch.compile", 2e-3), row("nbcompile", None, "ValueError: no")], {})
     assert "| w | 2 ms | failed | - |" in text
     assert "- nbcompile: ValueError: no. In: g (w)" in text
 
 
 def test_the_best_of_repeated_starts_is_kept():
-    """The least value wins, and a failure only where nothing succeeded."""
+    """The least value is kept, and a failure only if no run succeeded."""
     kept = bench._least([row("a", None, "x"), row("a", 2.0), row("a", 1.0), row("a", None, "y"), row("b", None, "z")])
     assert [(each["compiler"], each["value"]) for each in kept] == [("a", 1.0), ("b", None)]
 
 
 def test_a_crash_costs_one_compiler_only(monkeypatch, tmp_path):
-    """When the process dies with ours in it, ours is marked and the others are measured again without it."""
+    """If the process crashes in our compiler, ours is marked, and the others are measured again without it."""
     jobs = []
 
     def process(self, job, cache, extra):
@@ -87,7 +87,7 @@ def test_a_run_that_is_cut_keeps_what_it_has(monkeypatch, tmp_path):
 
 
 def test_models_and_sizes_may_be_chosen(monkeypatch, tmp_path):
-    """What is compiled ahead is what is timed then, and nothing else."""
+    """The compile in advance has exactly the models and sizes of the measurement."""
     jobs = []
     monkeypatch.setattr(bench.Bench, "_process", lambda self, job, cache, extra: (jobs.append(job), ([], ""))[1])
     run = bench.Bench(tmp_path, quick=False, threads=1, models=("bert", "t5"), model_sizes=("larger",))
@@ -98,7 +98,7 @@ def test_models_and_sizes_may_be_chosen(monkeypatch, tmp_path):
 
 
 def test_a_task_tells_its_results_line_by_line():
-    """A task in a process of its own measures eager and reports a compiler that is not there."""
+    """A task in a separate process measures eager mode, and reports a missing compiler."""
     job = {"task": "per_call", "compilers": ["eager"], "rounds": 1, "threads": 1}
     done = command(sys.executable, "-m", "benchmarks.tasks", json.dumps(job), folder=bench.ROOT)
     told = bench._told(done.stdout)
@@ -107,13 +107,13 @@ def test_a_task_tells_its_results_line_by_line():
 
 
 def test_a_mean_of_ratios_is_the_ratio_of_means():
-    """The geometric mean of a group, where a failure does not count."""
+    """The mean of a group is geometric, without failures."""
     rows = [row("nbcompile", 1.0), row("nbcompile", 4.0), row("nbcompile", None, "x"), row("torch.compile", 9.0)]
     assert report.means(rows, "g", "nbcompile")["value"] == pytest.approx(2.0)
 
 
 def test_other_call_nodes_are_listed():
-    """An operator that one graph has and the other has not is named, with both counts."""
+    """An operator of one graph only is named, with both counts."""
     rows = [{**row("nbcompile", 2), "detail": {"add": 2}}, {**row("torch.compile", 3), "detail": {"add": 2, "mul": 1}}]
     assert "- w: mul: nbcompile 0, torch.compile 1" in report.markdown(rows, {})
     assert "None." in report.markdown([{**rows[0]}, {**rows[0], "compiler": "torch.compile"}], {})
@@ -121,7 +121,7 @@ def test_other_call_nodes_are_listed():
 
 @pytest.fixture
 def modules_as_before():
-    """A library of models adds a method to ``nn.Module``: what later tests keep would be for other classes."""
+    """A model library adds a method to ``nn.Module``, which later tests must not see."""
     names = set(vars(torch.nn.Module))
     yield
     for name in set(vars(torch.nn.Module)) - names:
@@ -130,7 +130,7 @@ def modules_as_before():
 
 @pytest.mark.usefixtures("modules_as_before")
 def test_a_captured_model_is_counted_and_checked():
-    """Graphs, call nodes, seconds and the error of one model, with gradients."""
+    """A captured model has graphs, call nodes, seconds and an error, with gradients."""
     found = capture.capture("nbcompile", models.MODELS["vit"], learning=True)
     assert (found["graphs"], found["error"]) == (1, 0.0)
     assert found["nodes"]["linear"] > 0
@@ -139,7 +139,7 @@ def test_a_captured_model_is_counted_and_checked():
 
 @pytest.mark.usefixtures("modules_as_before")
 def test_a_running_model_is_counted_and_checked():
-    """The share of generated code, and the error of a training step."""
+    """A running model has the share of generated code, and the error of a training step."""
     module, inputs = running.prepared(models.MODELS["vit"], learning=True)
     expected = running.step(module, module, inputs, learning=True)
     call = nbcompile.compile(module)
@@ -152,7 +152,7 @@ def test_a_running_model_is_counted_and_checked():
 
 
 def test_a_wrong_model_has_no_time():
-    """A result that is not eager's is an error, NaN too."""
+    """A wrong result, NaN too, is an error without a time."""
     right = torch.ones(3)
     running.check([right, right], [right, right])
     for wrong in (right + torch.tensor([0.0, 0.0, 0.01]), right * math.nan):
@@ -161,7 +161,7 @@ def test_a_wrong_model_has_no_time():
 
 
 def test_the_larger_models_are_the_same_models():
-    """Both sizes have the twelve that are captured; a larger one has more parameters."""
+    """Both sizes have the same twelve models; a larger one has more parameters."""
     assert all(tuple(each) == bench.CAPTURED for each in larger.SIZES.values())
     assert tuple(larger.SIZES) == bench.MODEL_SIZES
     small, large = (models.make(each["vit"])[0] for each in larger.SIZES.values())
@@ -169,7 +169,7 @@ def test_the_larger_models_are_the_same_models():
 
 
 def test_slower_code_is_measured_as_slower():
-    """The clock counts this process's CPU time at one thread."""
+    """The clock is the CPU time of this process, with one thread."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -182,7 +182,7 @@ def test_slower_code_is_measured_as_slower():
 
 @pytest.mark.parametrize("name", [name for name in workloads.PROGRAMS if "1e7" not in name])
 def test_each_program_is_finite_and_the_same_each_time(name):
-    """A program made twice gives the same finite results, one that changes its own state too."""
+    """A program that is created twice has equal, finite results, also with state."""
     first, second = (workloads.fresh(workloads.PROGRAMS[name]) for _ in range(2))
     one, other = (each.called(each.function)() for each in (first, second))
     torch.testing.assert_close(one, other)
@@ -190,13 +190,13 @@ def test_each_program_is_finite_and_the_same_each_time(name):
 
 
 def test_there_are_sixteen_programs():
-    """What a compiler is judged by, and the quick run's are among them."""
+    """There are sixteen programs, the quick run's among them."""
     assert len(workloads.PROGRAMS) == 16
     assert set(workloads.QUICK) < set(workloads.PROGRAMS)
 
 
 def test_the_chain_has_ten_operators():
-    """The 10-op chain is what it is called."""
+    """The chain has ten operators, as its name says."""
     program = workloads.chain10(8)
     graph = torch.fx.symbolic_trace(program.function).graph
     assert sum(node.op in ("call_function", "call_method") for node in graph.nodes) == 10
@@ -204,14 +204,14 @@ def test_the_chain_has_ten_operators():
 
 
 def test_the_triad_is_the_triad():
-    """STREAM's third kernel, over arrays that are beyond the caches."""
+    """The triad is STREAM's third kernel, over arrays beyond the caches."""
     _, (a, b, c) = stream.triad(threads=2)()
     assert a.numel() * a.itemsize * 3 == stream.BYTES
     assert (a == b + 3 * c).all()
 
 
 def test_results_are_checked_against_eager():
-    """A candidate whose result is not eager's is no candidate."""
+    """A candidate with a wrong result is dropped."""
     program = workloads.fresh(lambda: workloads.softmax(4, 8))
     with pytest.raises(AssertionError):
         tasks._assert_close(program.arguments[0], program)
@@ -219,20 +219,20 @@ def test_results_are_checked_against_eager():
 
 
 def test_slope_is_the_slope():
-    """Least squares through a line."""
+    """The slope is that of a least squares line."""
     assert report.slope([(1, 5.0), (2, 7.0), (4, 11.0)]) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("name", ulp.FUNCTIONS)
 def test_compiled_mathematics_is_as_exact_as_the_table_says(name):
-    """A sample of the table: at most 2 units in the last place (a few more for three of them); NaN and inf as in float64."""
+    """The errors of a sample are within the table's: at most 2 ulp (a few more for three); NaN and inf are exact."""
     (row,) = ulp.rows(every=100_003, names=(name,))
     assert row.ours <= {"gelu": 5, "log10": 3, "sigmoid": 3}.get(name, 2), row
     assert row.limits_differ == 0
 
 
 def test_units_in_the_last_place():
-    """Half of the distance to the next float is half a unit; limits count when they are elsewhere."""
+    """An ulp is the distance to the next float; a wrong limit counts as an error."""
     exact = torch.tensor([1.0 + 2.0**-25, 1.0, math.inf, math.nan], dtype=torch.float64)
     found = torch.tensor([1.0, 1.0, math.inf, math.nan])
     assert ulp.units(found, exact).tolist() == [0, 0, 0, 0]
@@ -241,14 +241,14 @@ def test_units_in_the_last_place():
 
 
 def in_group(group, name, **values):
-    """What each compiler took for one program."""
+    """The times of each compiler for one program."""
     return [
         {**row(compiler.replace("_", "."), value), "group": group, "name": name} for compiler, value in values.items()
     ]
 
 
 def test_the_page_of_the_documentation_says_what_was_run():
-    """docs/benchmarks.md names the command, the machine and the ratios; it is the report under another head."""
+    """docs/benchmarks.md has the command, the machine and the ratios: it is the report with another title."""
     rows = [row("torch.compile", 2.0), row("nbcompile", 1.0)]
     text = report.page(report.markdown(rows, {"machine": "a small one"}), rows, ["--docs", "kernels"])
     assert text.startswith("# Benchmarks\n")
@@ -259,7 +259,7 @@ def test_the_page_of_the_documentation_says_what_was_run():
 
 
 def test_the_page_begins_with_the_ratios():
-    """Programs that one compiler failed at do not count; the chart has the numbers of the table; the rest is folded."""
+    """Programs that a compiler failed do not count; the chart has the table's numbers; the rest is folded."""
     rows = [
         *in_group("kernels", "a", eager=4.0, torch_compile=2.0, nbcompile=1.0),
         *in_group("kernels", "b", eager=4.0, torch_compile=8.0, nbcompile=1.0),
@@ -282,7 +282,7 @@ def test_the_page_begins_with_the_ratios():
 
 
 def test_the_page_in_the_repository_is_of_that_form():
-    """docs/benchmarks.md begins with the summary, and what it draws is what it says."""
+    """docs/benchmarks.md begins with the summary, and the chart has its numbers."""
     text = bench.PAGE.read_text()
     short, _, rest = text.partition("## All measurements")
     table = dict(re.findall(r"^\| ([^|]+) \| \d+ \| [^|]+ \| ([\d.]+) \|$", short, re.MULTILINE))
@@ -294,6 +294,6 @@ def test_the_page_in_the_repository_is_of_that_form():
 
 
 def test_triad_is_built_with_the_compiler_of_kernels():
-    """STREAM's triad runs, and does what it says."""
+    """The C++ triad is compiled, runs, and is correct."""
     _, arrays = stream.triad(1)()
     assert bool((arrays[0] == 4).all())

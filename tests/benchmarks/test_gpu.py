@@ -1,4 +1,4 @@
-"""``make gpu``: parts that are done stay done, what fails is said, and the page has a table for each part."""
+"""``make gpu``: finished parts are not repeated, failures are reported, and the page has a table per part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ran(tmp_path, monkeypatch):
 
 
 def test_a_part_that_is_done_is_not_done_again(ran, tmp_path):
-    """The next run does what failed, and nothing else; --again does all of what is named."""
+    """The next run repeats only failed parts; --again repeats all named parts."""
     assert command.run_all(["doctor", "checks"], True, False, 480, tmp_path) == 1
     assert command.run_all(["doctor", "checks"], True, False, 480, tmp_path) == 1
     assert command.run_all(["doctor"], True, True, 480, tmp_path) == 1
@@ -47,7 +47,7 @@ def test_a_part_that_is_done_is_not_done_again(ran, tmp_path):
 
 
 def test_parts_of_another_compiler_are_not_on_the_page(ran, tmp_path, monkeypatch):
-    """The page of one part, run with another torch, would show what the parts before found as its own."""
+    """With another torch, the page has only the parts of this run."""
     assert command.run_all(["doctor", "checks", "launches"], True, False, 480, tmp_path) == 1
     monkeypatch.setattr(command, "key_of_all", lambda: "another torch")
     assert command.run_all(["launches"], True, False, 480, tmp_path) == 0
@@ -56,7 +56,7 @@ def test_parts_of_another_compiler_are_not_on_the_page(ran, tmp_path, monkeypatc
 
 
 def test_a_part_that_was_cut_off_is_run_again(ran, tmp_path, capsys):
-    """Until it comes to its end; meanwhile it is no failure, and the page says it."""
+    """A part that was cut off is run again until it ends; meanwhile it is no failure, and the output says so."""
     assert command.run_all(["doctor", "kernels"], True, False, 480, tmp_path) == 0
     assert "kernels: its time is up; run the command again" in capsys.readouterr().out
     for _ in range(2):
@@ -66,13 +66,13 @@ def test_a_part_that_was_cut_off_is_run_again(ran, tmp_path, capsys):
 
 @contextlib.contextmanager
 def no_gpu(standin):
-    """What the parts of these tests do not look at."""
+    """A context without a GPU, which these parts do not need."""
     yield None
 
 
 @pytest.fixture
 def own_parts(monkeypatch):
-    """A part of four programs, of which a run measures as many as it is given seconds: its clock is the programs."""
+    """A part of four programs, of which a run measures as many as it has seconds: its clock counts programs."""
     asked = []
 
     def kernels(gpu, until, done):
@@ -91,14 +91,14 @@ def own_parts(monkeypatch):
 
 
 def finish(folder, status: int) -> None:
-    """Write what ``run_all`` writes after a part."""
+    """Write the files that ``run_all`` writes after a part."""
     rows = [json.loads(line) for line in (folder / "kernels.jsonl").read_text().splitlines()]
     done = {"key": command.key_of_all(), "rows": rows, "error": "", "cut_off": status == command.CUT_OFF}
     (folder / "kernels.json").write_text(json.dumps(done))
 
 
 def test_what_was_measured_is_kept_and_the_rest_is_measured(own_parts, tmp_path):
-    """The second run goes on where the first was cut off, and does a row again that lacks torch.compile's times."""
+    """The next run continues where the last was cut off, and repeats a row without torch.compile's times."""
     assert command.run_here("kernels", True, 1, tmp_path) == command.CUT_OFF
     finish(tmp_path, command.CUT_OFF)
     assert command.run_here("kernels", True, 2, tmp_path) == command.CUT_OFF
@@ -114,7 +114,7 @@ def test_what_was_measured_is_kept_and_the_rest_is_measured(own_parts, tmp_path)
 
 
 def test_rows_of_another_compiler_are_not_kept(own_parts, tmp_path, monkeypatch):
-    """A part that was cut off begins from its start where nbcompile, the versions or the GPU are others."""
+    """With another nbcompile, other versions or another GPU, a part that was cut off begins again."""
     assert command.run_here("kernels", True, 1, tmp_path) == command.CUT_OFF
     finish(tmp_path, command.CUT_OFF)
     monkeypatch.setattr(command, "key_of_all", lambda: "another")
@@ -124,7 +124,7 @@ def test_rows_of_another_compiler_are_not_kept(own_parts, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("name", ["checks", "kernels", "models", "predictions"])
 def test_each_part_says_that_its_time_was_up(name, monkeypatch):
-    """None ends as if it were done; where all of its programs are done, it comes to its end at once."""
+    """A part that is cut off raises TimeIsUp; one whose programs are all done ends at once."""
     with pytest.raises(parts.TimeIsUp):
         next(parts.PARTS[name](None, time.monotonic() - 1, ()))
     names = [*KERNELS, *MODELS, *(page[0] for page in parts.checks.pages())]
@@ -133,7 +133,7 @@ def test_each_part_says_that_its_time_was_up(name, monkeypatch):
 
 
 def test_a_change_of_the_compiler_makes_all_parts_new(ran, tmp_path, monkeypatch):
-    """The key has versions and nbcompile's files."""
+    """The key has the versions and nbcompile's files."""
     command.run_all(["doctor"], True, False, 480, tmp_path)
     monkeypatch.setattr(command, "key_of_all", lambda: "another")
     command.run_all(["doctor"], True, False, 480, tmp_path)
@@ -141,27 +141,27 @@ def test_a_change_of_the_compiler_makes_all_parts_new(ran, tmp_path, monkeypatch
 
 
 def test_what_the_time_does_not_allow_is_left_for_the_next_run(ran, tmp_path, capsys):
-    """No part is started in the last five seconds."""
+    """No part starts in the last five seconds."""
     command.run_all(["doctor", "calibration"], True, False, 3, tmp_path)
     assert ran == []
     assert "run the command again" in capsys.readouterr().out
 
 
 def test_an_unknown_part_is_refused():
-    """With the names of those that there are."""
+    """An unknown part is refused, with the known names."""
     done = processes.command(sys.executable, "-m", "benchmarks.gpu", "kernel", folder=ROOT, status=2)
     assert "there is no part kernel: doctor, launches, checks" in done.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_way_out_is_named():
-    """``make gpu`` on a laptop says that the stand-in needs none."""
+    """Without a GPU, ``make gpu`` says that the stand-in needs none."""
     done = processes.command(sys.executable, "-m", "benchmarks.gpu", "--one", "doctor", folder=ROOT, status=1)
     assert "make gpu STANDIN=1" in done.stderr.splitlines()[-1]
 
 
 def test_the_page_has_a_table_for_each_part():
-    """Ratios and rates are computed; a program that differs is listed; a part that failed says why."""
+    """Ratios and rates are computed; a program that differs is listed; a failed part has its reason."""
     machine = {"gpu": "a GPU", "chip": "sm_90", "driver": 13010, "torch": "2.13", "triton": "3.9", "python": "3.12"}
     kernel = {"name": "add", "trains": False, "equal": True, "first_call_s": 0.5, "eager_us": 30.0, "nbcompile_us": 10.0,
               "torch_default_us": 20.0, "bytes": 40_000_000}  # fmt: skip
@@ -191,7 +191,7 @@ def test_the_page_has_a_table_for_each_part():
 
 @pytest.mark.parametrize("name", [*KERNELS, *MODELS])
 def test_programs_run_in_eager_mode(name):
-    """Each program runs at the size of the simulator, and every parameter has a gradient where it trains."""
+    """Each program runs at the simulator's size, and each parameter has a gradient in training."""
     program = {**KERNELS, **MODELS}[name]
     function, inputs = program.make(SMALL)
     result = function(*inputs)
@@ -200,14 +200,14 @@ def test_programs_run_in_eager_mode(name):
 
 
 def test_there_are_as_many_as_promised():
-    """25 kernels and 6 models, at least."""
+    """There are at least 25 kernels and 6 models."""
     assert len(KERNELS) >= 25
     assert len(MODELS) >= 6
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the stand-in device needs a machine without a GPU")
 def test_a_part_runs_on_the_stand_in():
-    """The doctor's part launches a kernel through the stand-in driver, and says what is there."""
+    """The doctor's part launches a kernel through the stand-in driver, and reports the machine."""
     processes.command(sys.executable, "-m", "benchmarks.gpu", "--standin", "--one", "doctor", folder=ROOT)
     (row,) = map(json.loads, (ROOT / "build/gpu-standin/doctor.jsonl").read_text().splitlines())
     assert row["chip"] == "sm_90"
@@ -224,7 +224,7 @@ def test_the_fifty_kernels_are_fifty():
 
 
 def test_bits_of_a_view_are_those_of_its_elements():
-    """A simulated result may be a view of a longer tensor, of which the device gives a part; zeros have signs."""
+    """A simulated result may be a view of a longer tensor, of which the device returns a part; zeros have signs."""
     x = torch.tensor([1.0, -0.0, 2.0, 3.0])
     assert checks._equal_bits(x[1:], x[1:].clone())
     assert checks._equal_bits(x.view(2, 2).mT, x.view(2, 2).mT.contiguous())

@@ -1,4 +1,4 @@
-"""Programs with collectives, and the graphs that a compiler captures of them, on two ranks (launch.py)."""
+"""Programs with collectives, and the captured graphs of both compilers, on two ranks (launch.py)."""
 
 import torch
 import torch.distributed as dist
@@ -45,7 +45,7 @@ def functional_programs(group, mesh):
 
 
 def written(function, shape):
-    """A program in which a collective writes a tensor of a shape."""
+    """A program with a collective that writes into a new tensor."""
 
     def program(x):
         output = torch.empty(shape)
@@ -56,7 +56,7 @@ def written(function, shape):
 
 
 def in_place(function, *more, **named):
-    """A program in which a collective writes the tensor that it reads."""
+    """A program with a collective that mutates its input."""
 
     def program(x):
         y = x.sin()
@@ -84,7 +84,7 @@ def asynchronous(x):
 
 
 def writing_programs(group):
-    """Functions of torch.distributed, with a graph of their own or a break."""
+    """Functions of torch.distributed that mutate, with a graph or a break."""
     return {
         "sum": in_place(dist.all_reduce),
         "maximum": in_place(dist.all_reduce, op=dist.ReduceOp.MAX),
@@ -102,7 +102,7 @@ def writing_programs(group):
 
 
 def ran(call, x):
-    """What a call returns, and what its input is then; an error's class and message."""
+    """The result of a call, and the input afterwards; or the error's class and message."""
     result = call(x)
     result = result.wait() if isinstance(result, functional.AsyncCollectiveTensor) else result
     return result.tolist(), x.tolist()
@@ -120,7 +120,7 @@ def captured(compiler, function, x):
 
 
 def observed():
-    """By program: whether the result is eager's, our graphs, torch's."""
+    """For each program: whether the result is eager's, our graphs, and torch's."""
     group = dist.group.WORLD
     x = torch.linspace(-1, 1, 8).reshape(4, 2) * (dist.get_rank() + 1)
     found = {}

@@ -7,24 +7,24 @@ from tests.distributed.launch import launched
 
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
-    """The compile cache that both pairs have, whichever test asks for them first (each test has frames of its own)."""
+    """The compile cache of both pairs, whichever test runs first (each test has separate frames)."""
     folder = tmp_path_factory.mktemp("store")
     return {"NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_FRAMES_DIR": str(folder / "frames")}
 
 
 @pytest.fixture(scope="session")
 def first_pair(tmp_path_factory, store):
-    """By program what each rank of the first pair found; both share the store."""
+    """The results of the first pair, by program and rank; both ranks share the store."""
     return launched(tmp_path_factory.mktemp("first"), "meshes", "captured", "ranks", **store)
 
 
 @pytest.fixture(scope="session")
 def second_pair(tmp_path_factory, store, first_pair):
-    """The same of the second pair, after the first."""
+    """The results of the second pair, which runs after the first one."""
     return launched(tmp_path_factory.mktemp("second"), "meshes", **store)
 
 
 @pytest.fixture
 def ranks(first_pair):
-    """What each rank found by training."""
+    """The results of training, by rank."""
     return first_pair["ranks"]

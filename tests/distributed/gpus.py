@@ -1,4 +1,4 @@
-"""What each rank of tests/distributed/test_gpus.py runs: `torchrun --nproc-per-node 2 gpus.py FOLDER`.
+"""The program of each rank in tests/distributed/test_gpus.py: `torchrun --nproc-per-node 2 gpus.py FOLDER`.
 
 One process for each GPU of the stand-in driver; gradients are summed over gloo, through the CPU.
 """
@@ -16,7 +16,7 @@ from nbcompile.gpu.standin import device
 
 
 def trained(model, call, rank):
-    """The parameters after some steps with rows of the rank's own, and the mean of all gradients."""
+    """The parameters after some steps with the rank's own rows, and the mean of all gradients."""
     generator = torch.Generator().manual_seed(rank)
     for _ in range(4):
         x = torch.randn(4, 16, generator=generator).to("cuda")

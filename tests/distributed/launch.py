@@ -16,8 +16,8 @@ HERE = Path(__file__).parent
 
 
 def launched(folder, *names, **variables):
-    """Run programs as a user does, with torchrun; by name the results of each rank."""
-    # --standalone: torchrun's own store binds a port that the system gives it. One chosen before may be taken by then.
+    """Run programs with torchrun, and return the results of each rank by program."""
+    # --standalone: torchrun's own store binds a free port. A port that is chosen before may be taken by then.
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, __file__, str(folder), *names]
     ran = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=400)

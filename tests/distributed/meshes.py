@@ -1,4 +1,4 @@
-"""Slices of meshes and messages between two ranks inside compiled functions: eager's results, graphs, and the store.
+"""Mesh slices and messages between two ranks in compiled functions: eager's results, graphs, and the store.
 
 Run by launch.py.
 """
@@ -14,7 +14,7 @@ OTHER = {0: 1, 1: 0}
 
 
 def of_meshes(mesh):
-    """One graph each: the slice is known while tracing."""
+    """Programs with one graph each, because the slice is known at trace time."""
     return {
         "sum over a slice": lambda x: functional.all_reduce(x.sin(), "sum", mesh["dp"]) * 2,
         "group of a slice": lambda x: functional.all_reduce(x.sin(), "sum", mesh["dp"].get_group()) * 2,
@@ -82,7 +82,7 @@ def number_of_graphs(compiler, function, x):
 
 
 def observed():
-    """By program: the numbers of graphs of both compilers, and how our frames came to their code."""
+    """For each program: both compilers' numbers of graphs, and whether our frames were compiled or loaded."""
     x = torch.linspace(-1, 1, 8).reshape(4, 2) * (dist.get_rank() + 1)
     found = {}
     for name, function in {

@@ -18,7 +18,7 @@ def network(kind):
 
 
 class Network(torch.nn.Sequential):
-    """A class of the user's: the forward of torch's own Sequential is no frame of its own, as in torch."""
+    """A user's class: the forward of torch's own Sequential is not a frame, as in torch."""
 
     def forward(self, x):
         for layer in self:
@@ -27,7 +27,7 @@ class Network(torch.nn.Sequential):
 
 
 def trained(module, call, rows):
-    """The loss of each step and the parameters after it; a rank has rows of its own."""
+    """The loss of each step and the final parameters, with the rank's own rows."""
     generator = torch.Generator().manual_seed(dist.get_rank())
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
     losses = []
@@ -100,7 +100,7 @@ def beside(x):
 
 
 def three_small(x):
-    """Arithmetic alone: a function's last bit is the library's."""
+    """Only arithmetic, because a library function may round differently."""
     product = torch.outer(x, x) @ torch.outer(x, x)
     totals = [all_reduce(part, "sum", dist.group.WORLD) for part in (x * 3, x[:3] - 1, x * x)]
     parts = [all_gather_tensor(part, 0, dist.group.WORLD) for part in (x + 1, x[:5] - 1)]
@@ -114,7 +114,7 @@ WANTED = {"aten::mm": "mm", "aten::mv": "mv"} | {
 
 
 def overlap(function, x, **options):
-    """Whether the result is eager's to the bit, and what the plan and a run of it do in which order."""
+    """Bitwise equality of the result with eager's, and the order of operators in the plan and in a profile."""
     explained = nbcompile.explain(function, options=options)(x)
     (graph,) = (frame.compiled_graph for frame in explained.record.frames if frame.compiled_graph)
     planned = re.findall(r"# extern\d+: (?:_c10d_functional|aten)\.(\w+)", graph.wrapper)
@@ -130,14 +130,14 @@ def overlap(function, x, **options):
 
 
 def observed():
-    """By program: whether it is right, and what was compiled."""
+    """For each program: whether it is right, and what was compiled."""
     rank = dist.get_rank()
     found = {
         "ddp": both(small_buckets, (4, 4), Network),
         "fsdp": both(shard, (4, 4), torch.nn.Sequential),
         "ddp of compiled": both(small_buckets, (4, 4), Network, small_buckets),
         "fsdp of compiled": both(fully_shard, (4, 4), Network, fully_shard),
-        # Each rank has sizes of its own: one compiles again where the other does not.
+        # Each rank has other sizes: one recompiles while the other does not.
         "sizes": both(lambda module: DistributedDataParallel(module), (4, 4 + rank, 6 + 2 * rank), Network),
     }
     x = torch.linspace(-1, 1, 8) * (rank + 1)

@@ -4,7 +4,7 @@ from tests.distributed.test_ranks import pytestmark  # noqa: F401 - skipped with
 
 
 def test_collectives_are_in_the_graph_as_in_torchs(first_pair):
-    """Functional collectives, those that write a tensor, and questions about groups: eager's results, torch's graphs."""
+    """Functional and mutating collectives, and queries of groups, have eager's results and torch's graphs."""
     for found in first_pair["captured"]:
         assert len(found) > 30
         for name, (right, ours, theirs) in found.items():

@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("gpus.py")
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU of its own")
 def test_each_rank_launches_on_its_own_gpu(tmp_path):
-    """Launches, recordings and parameters are on the device of LOCAL_RANK; both ranks learn what eager mode does."""
+    """Launches, recordings and parameters are on the device of LOCAL_RANK; both ranks train as in eager mode."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     ran = subprocess.run(
         [*command, str(PROGRAM), str(tmp_path)],

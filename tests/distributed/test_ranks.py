@@ -10,26 +10,26 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp", "sizes", "ddp of compiled", "fsdp of compiled"])
 def test_training(ranks, way):
-    """A compiled DDP or FSDP2 model learns what eager learns; ranks with other sizes wait for nobody's compile."""
+    """A compiled DDP or FSDP2 model trains as in eager mode; a recompile of one rank does not block the others."""
     for found in ranks:
         right, _ = found[way]
         assert right
 
 
 def test_buckets(ranks):
-    """The graph of a DDP model is split at its buckets; that of a model whose gradients fit into one is not."""
+    """The graph of a DDP model is split at its buckets; with a single bucket it is not."""
     assert [found["ddp"][1] for found in ranks] == [2, 2]
-    assert [found["sizes"][1] for found in ranks] == [1, 1]  # compiled again for sizes that are symbols
+    assert [found["sizes"][1] for found in ranks] == [1, 1]  # recompiled with symbolic sizes
 
 
 @pytest.mark.parametrize("name", ["reduced", "gathered", "in_place"])
 def test_collectives(ranks, name):
-    """A compiled function with a collective in it gives eager's result on each rank."""
+    """A compiled function with a collective has eager's result on each rank."""
     assert all(found[name][0] for found in ranks)
 
 
 def test_a_sum_is_on_its_way_while_a_product_is_computed(ranks):
-    """Issued early and waited for late: in the plan of each rank, and when it runs; the result is eager's."""
+    """The collective is issued early and waited for late, in the plan and in a profile; the result is eager's."""
     for right, planned, ran in (found["overlap"] for found in ranks):
         assert right
         assert planned.index("all_reduce") < planned.index("mm") < planned.index("wait_tensor")
@@ -37,7 +37,7 @@ def test_a_sum_is_on_its_way_while_a_product_is_computed(ranks):
 
 
 def test_small_collectives_are_two_calls(ranks):
-    """Three sums and two gathers in a bucket each, on their way while a product is computed; eager's bits."""
+    """Three sums and two gathers are one bucket each, and overlap with a product; the result is bitwise eager's."""
     for found in ranks:
         right, planned, ran = found["bucket"]
         assert right

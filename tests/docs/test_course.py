@@ -1,4 +1,4 @@
-"""notebooks/course/: six lectures with the same parts; what they name is there. The build of the docs executes them."""
+"""notebooks/course/: six lectures with the same parts, and existing references. The docs build executes them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def cells(text: str) -> list[str]:
 
 
 def test_there_are_six():
-    """Numbered in the order of the course."""
+    """There are six lectures, numbered in order."""
     assert [path.name[0] for path in LECTURES] == list("123456")
 
 
 @each_lecture
 def test_a_lecture_has_its_parts(lecture):
-    """Goals, pictures, claims, a question whose key is computed, exercises, a summary, and what to read on."""
+    """A lecture has goals, pictures, claims, a question with a computed key, exercises, a summary, and reading."""
     text = lecture.read_text()
     assert "**Goals.**" in text
     for heading in ("Predict, then reveal", "Exercises", "Summary", "Read on in the source"):
@@ -40,7 +40,7 @@ def test_a_lecture_has_its_parts(lecture):
 
 @each_lecture
 def test_exercises_of_a_lecture_exist(lecture):
-    """Five to eight different ones, all of this lecture."""
+    """A lecture has five to eight different exercises, all of this lecture."""
     names = dict.fromkeys(re.findall(r'^exercise\("([\w-]+)"\)$', lecture.read_text(), re.MULTILINE))
     assert 5 <= len(names) <= 8
     assert {exercises()[name].lecture for name in names} == {int(lecture.name[0])}
@@ -48,7 +48,7 @@ def test_exercises_of_a_lecture_exist(lecture):
 
 @each_lecture
 def test_the_source_to_read_exists(lecture):
-    """At least two paths of our own source stand at the end, and each is there."""
+    """Each lecture ends with at least two existing paths of our source."""
     section = lecture.read_text().partition("## Read on in the source")[2]
     paths = re.findall(r"`(nbcompile/[\w/]+(?:\.py|/))`", section)
     assert len(paths) >= 2
@@ -56,7 +56,7 @@ def test_the_source_to_read_exists(lecture):
 
 
 def test_the_containers_name_what_is_there():
-    """devcontainer.json is JSON, and installs with the pinned versions; Binder's files do, too."""
+    """devcontainer.json and Binder's files are valid, and install the pinned versions."""
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     assert "constraints.txt" in container["postCreateCommand"]
     assert "constraints.txt" in (ROOT / "binder" / "postBuild").read_text()
@@ -66,7 +66,7 @@ def test_the_containers_name_what_is_there():
 
 
 def test_a_page_of_the_book_has_its_parts():
-    """16 pages: three executed cells or more, a picture, a claim, a prediction, and what differs from torch.compile."""
+    """Each of 16 pages has three executed cells, a picture, a claim, a prediction, and the differences from torch."""
     found = rows()
     assert len(BOOK) == 16 and len(found) == 16 + 1 + len(LECTURES)
     for row in found:
@@ -79,7 +79,7 @@ def test_a_page_of_the_book_has_its_parts():
 
 
 def test_the_table_counts_what_a_page_executes(tmp_path, monkeypatch):
-    """A cell that is quoted and not executed, or a claim in prose, is not counted."""
+    """A quoted cell, or a claim in prose, is not counted."""
     monkeypatch.setattr(course_table, "ROOT", tmp_path)
     page = tmp_path / "page.md"
     page.write_text(

@@ -1,4 +1,4 @@
-"""The registry of graph breaks, its examples, and the pages made of both."""
+"""The registry of graph breaks, its examples, and their pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = explain.load_examples()
 
 
 def kinds_in_code() -> dict[str, set[str]]:
-    """Names of rows that the compiler's modules use, and what they raise as a kind without one."""
+    """The rows that the compiler's modules use; each raised kind must be a row."""
     used: dict[str, set[str]] = {}
     for path in (ROOT / "nbcompile").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -31,7 +31,7 @@ def kinds_in_code() -> dict[str, set[str]]:
 
 
 def test_every_row_is_emitted():
-    """What the compiler raises is a row of the registry, and each row is raised somewhere."""
+    """Each raised kind is a row of the registry, and each row is raised somewhere."""
     rows = {name for name, value in vars(breaks).items() if isinstance(value, breaks.BreakKind)}
     used = {name for name in kinds_in_code() if name.isupper()}
     assert used - rows - {"KINDS", "FUNDAMENTAL", "SUPPORTABLE", "USER_ERROR", "EARLIER_BREAK"} == set()
@@ -39,21 +39,21 @@ def test_every_row_is_emitted():
 
 
 def test_an_unregistered_kind_is_refused():
-    """A kind that is no row of the registry cannot be raised."""
+    """A kind that is not in the registry cannot be raised."""
     stranger = breaks.BreakKind("NB9999", "Nothing", "nothing")
     with pytest.raises(AssertionError, match="NB9999"):
         breaks.unsupported(stranger)
 
 
 def test_every_kind_has_an_example():
-    """Each kind has an example that is run, and what to write instead."""
+    """Each kind has an example and a fixed version."""
     wanted = {name for each in breaks.KINDS for name in (each.lower(), f"{each.lower()}_fixed")}
     assert {name for name in wanted if not hasattr(EXAMPLES, name)} == set()
 
 
 @pytest.mark.parametrize("name", sorted(breaks.KINDS))
 def test_examples_break_and_fixes_do_not(name):
-    """The example meets its kind, the fix does not; the page shows both, its texts are filled in, its lines are its own."""
+    """The example breaks and the fix does not; the page has both, without unfilled fields or wrong lines."""
     parts = explain.page(name)
     text = explain.as_markdown(parts)
     assert text.startswith(f"# {name}: ")
@@ -67,7 +67,7 @@ def test_examples_break_and_fixes_do_not(name):
 
 
 def test_a_page_without_numpy(monkeypatch):
-    """Where an example cannot be run, its page stands all the same; what the example would have filled in is left open."""
+    """If an example cannot run, its page exists without the example's values."""
     for name in ("NB0031", "NB0060"):
         with monkeypatch.context() as patch:
             patch.setattr(EXAMPLES, "np", None)
@@ -77,13 +77,13 @@ def test_a_page_without_numpy(monkeypatch):
 
 
 def test_a_kind_that_does_not_exist():
-    """The error names the nearest kind."""
+    """The error suggests the nearest kind."""
     with pytest.raises(ValueError, match=r"'NB005' is no kind of graph break\. Did you mean NB00\d\d\?"):
         explain.page("NB005")
 
 
 def test_an_example_is_shown_with_what_it_names():
-    """Helpers stand above the function, in their order, and the call below it, where it is not f(x)."""
+    """Helpers come before the function, in order, and a call other than f(x) comes after it."""
     text = explain.Example.of(EXAMPLES, "nb0055").text
     assert text.index("class Doubled(") < text.index("class DoubledForwards(Doubled)") < text.index("def f(x)")
     assert text.endswith("f(torch.ones(3, requires_grad=True))")
@@ -94,14 +94,14 @@ def test_an_example_is_shown_with_what_it_names():
 
 
 def test_titles_are_unique_per_id():
-    """No two rows have one id, and each explanation is filled by what the compiler gives."""
+    """Each id is unique."""
     assert len({each.id for each in breaks.KINDS.values()}) == len(breaks.KINDS)
     assert inspect.getdoc(breaks.BreakKind)
 
 
 @pytest.mark.parametrize("name", sorted(breaks.KINDS))
 def test_a_break_at_a_call_names_its_callee(name):
-    """For every kind: where the breaking expression is a call, the first screen says what is called."""
+    """If a call breaks the graph, the first screen names the callee, for each kind."""
     example = explain.Example.of(EXAMPLES, name.lower())
     if not example.can_run():
         pytest.skip("this example needs NumPy")

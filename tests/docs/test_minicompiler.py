@@ -1,4 +1,4 @@
-"""docs/minicompiler.md: its compiler is right, agrees with the real one, and refuses the rest by name."""
+"""docs/minicompiler.md: its compiler is right, agrees with the real one, and refuses other code by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cells() -> list[str]:
 
 
 def load(code: str = "") -> types.ModuleType:
-    """The compiler of the page as a module: its cells, without the last one, which imports nbcompile."""
+    """The page's compiler as a module: its cells, except the last one, which imports nbcompile."""
     module = types.ModuleType(__name__)  # dataclasses look their module up
     exec(code or "\n".join(cells()[:-1]), vars(module))
     return module
@@ -32,13 +32,13 @@ def load(code: str = "") -> types.ModuleType:
 
 @pytest.fixture(scope="module")
 def page():
-    """The cells run once, as they do when the page is built."""
+    """The page's cells, executed once as in the build."""
     return load()
 
 
 @pytest.fixture
 def mini(page):
-    """The page's compiler as if nothing had been compiled yet."""
+    """The page's compiler without compiled code."""
     page.LOG.clear()
     page.RESUMED.clear()
     return page
@@ -197,7 +197,7 @@ programs = pytest.mark.parametrize(("function", "calls"), PROGRAMS, ids=[functio
 
 
 def same(actual, expected):
-    """Equal to the sign of a zero, with the same type, strides and structure."""
+    """Assert equality with the sign of zero, type, strides and structure."""
     assert type(actual) is type(expected)
     if isinstance(expected, tuple):
         assert len(actual) == len(expected)
@@ -212,7 +212,7 @@ def same(actual, expected):
 
 
 def strict(function):
-    """A function under the page's compiler, for which a refusal is an error."""
+    """A function under the page's compiler; a refusal is an error."""
 
     def call(*arguments):
         with warnings.catch_warnings():
@@ -224,7 +224,7 @@ def strict(function):
 
 @programs
 def test_results_are_those_of_eager_mode(either, function, calls):
-    """Whatever the page compiles gives eager's results, bit by bit, in C and interpreted."""
+    """Each compiled program gives eager's results bit by bit, in C and interpreted."""
     compiled = strict(either.minicompile(function))
     for arguments in calls:
         same(compiled(*arguments), function(*arguments))
@@ -233,7 +233,7 @@ def test_results_are_those_of_eager_mode(either, function, calls):
 @programs
 @pytest.mark.filterwarnings("ignore:Graph break")
 def test_the_real_compiler_agrees(mini, function, calls):
-    """Both compilers make the same graphs, in the same order, break as often, and recompile as often."""
+    """Both compilers create the same graphs in order, with as many breaks and recompiles."""
     compiled, watched = strict(mini.minicompile(function)), Watched(function, dynamic=False)
     for arguments in calls:
         same(compiled(*arguments), watched(*arguments))
@@ -255,7 +255,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.1, 3.0, 1e-40, -1e38, float("inf"), float("-i
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_operators_are_exact(mini, dtype):
-    """Every operator gives eager's bits for zeros, infinities, NaN and numbers that have to be rounded."""
+    """Each operator gives eager's bits for zeros, infinities, NaN and rounded values."""
     left, right = (
         torch.tensor(values, dtype=dtype) for values in zip(*itertools.product(SPECIAL, SPECIAL), strict=True)
     )
@@ -270,7 +270,7 @@ def test_operators_are_exact(mini, dtype):
 
 
 def test_sums_of_zeros(mini):
-    """The sum of nothing is 0, of one negative zero what eager makes of it, of many numbers close to eager's."""
+    """An empty sum is 0, that of a negative zero is eager's, and that of many numbers is close to eager's."""
 
     def program(x):
         return x.sum(), x.sum(-1)
@@ -283,7 +283,7 @@ def test_sums_of_zeros(mini):
 
 
 def test_one_nest(mini):
-    """Pointwise operators and the sum behind them are one loop nest, and only the sum is stored."""
+    """Pointwise operators and their sum are one loop nest, and only the sum is stored."""
     trace = mini.Translator(row_sums, {"x": ROWS}).trace()
     [nest] = mini.fuse(mini.lower(trace.graph))
     assert [loop.node.operator for loop in nest] == ["mul", "sum"]
@@ -291,7 +291,7 @@ def test_one_nest(mini):
 
 
 def test_a_method_in_place(mini):
-    """What Python does to a tensor between two graphs is seen by the second one, and by everyone who has the tensor."""
+    """A mutation by Python between two graphs is seen by the second graph, and by all aliases."""
 
     def program(x):
         y = x + 1
@@ -304,7 +304,7 @@ def test_a_method_in_place(mini):
 
 
 def test_what_needs_a_sum_is_another_nest(mini):
-    """What is divided by a sum cannot be in the loops that compute the sum."""
+    """A quotient of a sum needs a second loop nest."""
     trace = mini.Translator(divided_by_its_sum, {"x": ROWS}).trace()
     nests = mini.fuse(mini.lower(trace.graph))
     assert [[loop.node.operator for loop in nest] for nest in nests] == [["sum"], ["div", "sum"]]
@@ -314,7 +314,7 @@ def test_what_needs_a_sum_is_another_nest(mini):
 
 
 def test_a_guard_fails_in_words(mini):
-    """The log says which guard of which entry failed, what was expected and what came."""
+    """The log has the failed guard of each entry, with expected and actual value."""
     compiled = mini.minicompile(flagged)
     for flag in (True, 1, 1.0):
         same(compiled(ROW, flag), flagged(ROW, flag))
@@ -326,7 +326,7 @@ def test_a_guard_fails_in_words(mini):
 
 
 def test_zeros_are_told_apart(mini):
-    """A number of an entry is -0.0: a call with 0.0 is compiled again."""
+    """An entry for -0.0 does not serve 0.0: the call recompiles."""
 
     def program(x, zero):
         return x * zero
@@ -338,7 +338,7 @@ def test_zeros_are_told_apart(mini):
 
 
 def test_a_global_is_guarded(mini, monkeypatch):
-    """A global number that changes, and a function of a module that is replaced, lead to another entry."""
+    """A changed global number, and a replaced module function, cause a recompile."""
     compiled = strict(mini.minicompile(of_globals))
     same(compiled(ROW), of_globals(ROW))
     monkeypatch.setitem(globals(), "SCALE", 0.2)
@@ -350,7 +350,7 @@ def test_a_global_is_guarded(mini, monkeypatch):
 
 
 def test_the_limit(mini):
-    """After eight entries a function runs in eager mode for values that none of them serves."""
+    """After eight entries, a call without a hit runs in eager mode."""
 
     def program(x, n):
         return x + n
@@ -365,7 +365,7 @@ def test_the_limit(mini):
 
 
 def test_a_loop_resumes_at_one_place(mini):
-    """A break inside a loop has one resume function, however often the loop runs."""
+    """A break in a loop has one resume function, whatever the number of iterations."""
     namespace = {"torch": torch}
     exec(
         "def program(x, n):\n    while n > 0:\n        print(n)\n        x, n = x + n, n - 1\n    return x * 2",
@@ -376,7 +376,7 @@ def test_a_loop_resumes_at_one_place(mini):
 
 
 def test_a_break_in_a_loop_is_left_to_eager_by_the_real_compiler():
-    """The difference that the page names: there, a frame that breaks inside a loop is not compiled."""
+    """The real compiler does not compile a frame that breaks in a loop, as the page says."""
 
     def program(x, n):
         while n > 0:
@@ -390,7 +390,7 @@ def test_a_break_in_a_loop_is_left_to_eager_by_the_real_compiler():
 
 
 def test_a_traceback_shows_the_line(mini):
-    """What fails in a resume function that runs in eager mode is reported on the user's line."""
+    """An error in a resume function in eager mode is reported on the user's line."""
 
     def program(x, values):
         print(x)
@@ -402,7 +402,7 @@ def test_a_traceback_shows_the_line(mini):
 
 
 def test_other_values_are_read_before_the_call(mini):
-    """A value that stood on the stack below a call is the one from before the call."""
+    """A value on the stack below a call is that of before the call."""
     namespace = {"torch": torch, "weight": ROW}
     exec("def change():\n    global weight\n    weight = weight + 1\n    return 1", namespace)
     exec("def program(x): return (weight, x + change())", namespace)
@@ -480,7 +480,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("function", "argument", "sentence"), REFUSED)
 def test_refusals(mini, function, argument, sentence):
-    """What the page does not take is named with its line; the function runs in eager mode, as it would have."""
+    """Each refused construct is named with its line, and the function runs in eager mode."""
 
     def outcome(function):
         try:
@@ -498,7 +498,7 @@ def test_refusals(mini, function, argument, sentence):
 
 
 def test_a_branch_on_an_attribute_is_python_s(mini):
-    """An attribute of a tensor that the page does not know is read by Python, also where it decides a branch."""
+    """Python reads an unknown attribute of a tensor, also in the condition of a branch."""
 
     def program(x):
         if x.is_sparse:
@@ -512,28 +512,28 @@ def test_a_branch_on_an_attribute_is_python_s(mini):
 
 
 def test_the_page_is_short():
-    """At most 600 lines, and none that a page of 120 columns would cut."""
+    """The page has at most 600 lines, of at most 120 columns."""
     lines = PAGE.read_text().splitlines()
     assert len(lines) <= 600
     assert [line for line in lines if len(line) > 120] == []
 
 
 def test_nothing_of_nbcompile_is_imported():
-    """Until the last cell."""
+    """Only the last cell imports nbcompile."""
     *earlier, last = cells()
     assert "nbcompile" not in "".join(earlier)
     assert "import nbcompile" in last
 
 
 def test_named_files_of_torch_exist():
-    """Each part names the file of torch that does it in earnest."""
+    """Each part names the file of torch with the full implementation."""
     named = re.findall(r"`(torch/\w+/[\w/]+\.py)`", PAGE.read_text())
     assert len(named) >= 10
     assert [name for name in named if not (Path(torch.__file__).parents[1] / name).exists()] == []
 
 
 def test_without_a_compiler(monkeypatch, capsys):
-    """The page says that it found no C compiler, and interprets the graphs."""
+    """Without a C compiler, the page says so, and interprets the graphs."""
     monkeypatch.setattr(shutil, "which", lambda name: None)
     module = load()
     assert module.BACKEND is module.interpret
@@ -541,7 +541,7 @@ def test_without_a_compiler(monkeypatch, capsys):
 
 
 def test_the_last_cell():
-    """The comparison with nbcompile runs."""
+    """The comparison with nbcompile, in the last cell, runs."""
     nbcompile.reset()
     module = load("\n".join(cells()))
     assert torch.equal(module.explained.result, module.f(module.x, module.weight))

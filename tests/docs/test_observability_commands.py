@@ -1,4 +1,4 @@
-"""The commands of docs/design/observability.md, as they stand there."""
+"""The commands of docs/design/observability.md run as written."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ IN_THE_GATE = (
 
 
 def test_every_command_of_the_page_is_run():
-    """The table has the commands that are run here, no more and no fewer, and each has its picture."""
+    """The table has exactly the commands that run here, and each has a picture."""
     assert COMMANDS == list(SAYS)
     assert sorted(name for _, name in ROWS) == sorted(path.stem for path in (PICTURES / "rows").iterdir())
 
@@ -66,7 +66,7 @@ def marked(command: str) -> object:
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize("command", [marked(command) for command in COMMANDS])
 def test_a_command_of_the_page(command, tmp_path):
-    """It ends well (a comparison may find that compilers differ) and prints what the table promises."""
+    """Each command succeeds (a comparison may report a difference), and prints what the table says."""
     write_programs(tmp_path)
     bin_folder = Path(sys.executable).parent
     variables = {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""The pages of the documentation, without building them."""
+"""The documentation's pages, without a build."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAMMING_MODEL = (
 
 @pytest.mark.parametrize("page", [*PAGES, *READ_ON_GITHUB], ids=lambda page: page.name)
 def test_named_paths_exist(page):
-    """Every path of this repository that a page names is there."""
+    """Each path of this repository on a page exists."""
     text = page.read_text()
     named = re.findall(r"\((?!https?:|#)([\w./-]+)(?:#[\w-]+)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
     linked = [page.parent / name for name in named if re.search(r"\.(md|png|py)$", name)]
@@ -34,13 +34,13 @@ def test_named_paths_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_sections_exist(page):
-    """Every section that a cell shows is a section."""
+    """Each section that a cell shows exists."""
     for names in re.findall(r"--show ([a-z_,]+)", page.read_text()):
         assert set(names.split(",")) <= set(SECTIONS)
 
 
 def test_the_tests_that_hold_a_view_are_there():
-    """docs/design/views.md names them, each in a row with what it holds; none was renamed or taken away."""
+    """docs/design/views.md has a row for each test that it names, and each test exists."""
     rows = [line for line in (ROOT / "docs/design/views.md").read_text().splitlines() if line.startswith("| ")]
     named = [
         re.findall(r"`(test_\w+)`", row.split("|")[2]) for row in rows if "---" not in row and "held by" not in row
@@ -54,13 +54,13 @@ def test_the_tests_that_hold_a_view_are_there():
 
 
 def test_the_reference_lists_every_section():
-    """docs/reference.md gives all sections, in order."""
+    """docs/reference.md lists all sections, in order."""
     assert ",".join(SECTIONS) in (ROOT / "docs/reference.md").read_text()
 
 
 @pytest.mark.parametrize("name", PROGRAMMING_MODEL)
 def test_chapters_of_the_programming_model(name):
-    """Each is executed: three cells at least, a claim that fails the build, and what torch.compile does otherwise."""
+    """Each chapter has three executed cells, a claim, and the differences from torch.compile."""
     text = (ROOT / "docs" / f"{name}.md").read_text()
     assert text.count("```{code-cell}") >= 3
     assert text.count("\nclaim(") >= 1
@@ -68,7 +68,7 @@ def test_chapters_of_the_programming_model(name):
 
 
 def test_chapters_are_in_the_contents():
-    """A reader reaches every chapter from the index, through tables of contents."""
+    """Each chapter is in a table of contents that the index leads to."""
     reached, left = set(), ["index"]
     while left:
         page = left.pop()

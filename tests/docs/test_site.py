@@ -24,7 +24,7 @@ WIDTHS = (1280, 390)
 
 @functools.cache
 def pages() -> tuple[Path, ...]:
-    """Every page that a person reads."""
+    """Each page for readers."""
     made = [
         path for path in sorted(SITE.rglob("*.html")) if "_static" not in path.parts and "_modules" not in path.parts
     ]
@@ -34,17 +34,17 @@ def pages() -> tuple[Path, ...]:
 
 @functools.cache
 def soup(path: Path) -> BeautifulSoup:
-    """A page's elements."""
+    """The elements of a page."""
     return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
 def article(path: Path) -> Tag:
-    """What is the page's own, without menus."""
+    """The content of a page, without menus."""
     return soup(path).find("article") or soup(path).body or soup(path)
 
 
 def prose(path: Path) -> list[str]:
-    """The texts of a page that are neither code nor a drawing, each as it stands between two elements."""
+    """The texts of a page outside of code and drawings, one for each element."""
     return [
         str(each)
         for each in article(path).find_all(string=True)
@@ -57,7 +57,7 @@ def name(path: Path) -> str:
 
 
 def found_in_prose(pattern: str) -> list[str]:
-    """Where a pattern is met that no reader should see."""
+    """The positions at which a pattern is in prose."""
     return [
         f"{name(path)}: {found[0]!r} in {text.strip()[:80]!r}"
         for path in pages()
@@ -67,19 +67,19 @@ def found_in_prose(pattern: str) -> list[str]:
 
 
 def test_no_row_of_a_table_is_left_as_text():
-    """Neither a rule of dashes between pipes, nor a line that begins and ends with one."""
+    """No prose has a rule of dashes between pipes, or a line between pipes."""
     wrong = found_in_prose(r"\|\s*:?-{2,}:?\s*(\||$)|^\s*\|.*\|.*\|\s*$")
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_hole_of_a_template_is_left():
-    """What an example, or a build, fills in was filled in."""
+    """Each field of an example or a template is filled in."""
     wrong = found_in_prose(r"[⟨⟩]|\{\{|\}\}|\{%|%\}|(?<![\w$])\{[a-z_]+\}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_object_of_the_compiler_is_shown_as_python_prints_it():
-    """Inside of a sentence: a class and an address say nothing to a reader."""
+    """No sentence has the repr of an object, with a class and an address."""
     wrong = [
         f"{name(path)}: {each.get_text()[:120]}"
         for path in pages()
@@ -90,7 +90,7 @@ def test_no_object_of_the_compiler_is_shown_as_python_prints_it():
 
 
 def test_every_directive_and_role_was_rendered():
-    """Fences of MyST, directives and roles of Sphinx, and its messages about them, are for authors."""
+    """No page shows MyST fences, Sphinx directives and roles, or Sphinx's messages."""
     assert (
         found_in_prose(r"^\s*(:{3,}|`{3,})|\{[\w-]+\}`|^\.\. [\w-]+::|:(?:doc|ref|class|func|py:\w+):`|^:\w+: ") == []
     )
@@ -105,7 +105,7 @@ def test_every_directive_and_role_was_rendered():
 
 
 def test_no_table_is_empty():
-    """A table has rows, and something in them."""
+    """Each table has rows with content."""
     wrong = []
     for path in pages():
         for table in article(path).find_all("table"):
@@ -117,7 +117,7 @@ def test_no_table_is_empty():
 
 
 def test_every_link_leads_somewhere():
-    """Pages, pictures, style sheets and scripts of the site itself; and the place in the page, where one is named."""
+    """Each link to a page, picture, style sheet or script of the site, with its anchor, exists."""
     ids = functools.cache(
         lambda path: {each[key] for each in soup(path).find_all(True) for key in ("id", "name") if each.has_attr(key)}
     )
@@ -138,7 +138,7 @@ def test_every_link_leads_somewhere():
 
 
 def test_a_page_of_the_gallery_names_its_operators():
-    """The title says which operators the program is about; its code or its graph has them."""
+    """The title of a gallery page names operators of its code or graph."""
     cases = [path for path in pages() if path.parent.name == "cases"]
     assert len(cases) > 50
     wrong = []
@@ -152,7 +152,7 @@ def test_a_page_of_the_gallery_names_its_operators():
 
 
 def test_every_page_has_one_title_and_a_language():
-    """Of its own, for search results and screen readers; ids stand once."""
+    """Each page has a unique title and a language, for search results and screen readers; ids are unique."""
     wrong = []
     for path in pages():
         if soup(path).find("meta", attrs={"http-equiv": "refresh"}) or path.name in ("search.html", "genindex.html"):
@@ -189,7 +189,7 @@ TOO_WIDE = """() => {
 
 @pytest.mark.browser
 def test_no_page_is_wider_than_its_window(chromium):
-    """On a screen and on a phone: what is wide scrolls in a pane of its own; with every fold open."""
+    """No page is wider than a screen or a phone with every fold open: wide content scrolls in a pane."""
     page, wrong = chromium.new_page(), []
     page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
     for path in pages():
@@ -220,7 +220,7 @@ STILL = "*, *::before, *::after { animation: none !important; transition: none !
 @pytest.mark.browser
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_axe_finds_nothing(chromium, every):
-    """WCAG 2.2 AA as far as a program can tell: wide and light, narrow and dark, with every fold open, without a network."""
+    """axe finds no violation of WCAG 2.2 AA, wide and light, narrow and dark, with every fold open, offline."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-core comes with axe-playwright-python"
     ).Axe()
@@ -251,7 +251,7 @@ def test_axe_finds_nothing(chromium, every):
 
 
 def test_every_picture_has_a_text():
-    """An image says what it shows, a drawing has a name, and every drawn graph of ours is there as a table, too."""
+    """An image has an alternative text, a drawing has a name, and each graph is also a table."""
     wrong = []
     for path in pages():
         for image in article(path).find_all("img"):
@@ -269,7 +269,7 @@ def test_every_picture_has_a_text():
 
 @pytest.mark.browser
 def test_search_finds_pages_without_a_network(chromium):
-    """The index is a file of the site: words of a page lead to it, opened from a disk."""
+    """The search index is a file of the site: words of a page find it from a local disk."""
     page = chromium.new_page()
     page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
     for word, wanted in (
@@ -289,7 +289,7 @@ def test_search_finds_pages_without_a_network(chromium):
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "height", "theme"), [(1280, 720, "light"), (1280, 720, "dark"), (390, 844, "light")])
 def test_the_front_page_begins_with_a_live_picture(chromium, width, height, theme):
-    """Source and graph of a compiled function stand in the first screen, and an operator that is clicked marks its line."""
+    """The first screen has the source and graph of a compiled function; a click on an operator marks its line."""
     page = chromium.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
     page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
     page.goto((SITE / "docs" / "index.html").as_uri())
@@ -303,7 +303,7 @@ def test_the_front_page_begins_with_a_live_picture(chromium, width, height, them
 
 @pytest.mark.browser
 def test_every_page_of_the_book_asks_a_question_that_keys_answer(chromium):
-    """Without a kernel or a network: Tab reaches the choices, Enter presses one, the answer unfolds and the score is said."""
+    """Offline and without a kernel, Tab reaches the choices, Enter presses one, and the answer and score appear."""
     page = chromium.new_page()
     page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
     for row in rows():

@@ -1,4 +1,4 @@
-"""A shell of its own for each test, as a notebook's kernel has one."""
+"""A separate shell for each test, as each notebook kernel has one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from IPython.utils.capture import capture_output
 
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
-    """An IPython shell with the extension loaded, that writes no history."""
+    """An IPython shell with the extension, without history."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
@@ -21,7 +21,7 @@ def shell(tmp_path, monkeypatch):
 
 
 class Ran:
-    """What running a cell led to."""
+    """The outcome of a cell."""
 
     def __init__(self, result, captured):
         self.value = result.result
@@ -34,7 +34,7 @@ class Ran:
 
 @pytest.fixture
 def run(shell):
-    """Run a cell; its output, value, error and pictures are told."""
+    """Run a cell, and return its output, value, error and pictures."""
 
     def run(cell: str) -> Ran:
         with capture_output() as captured:

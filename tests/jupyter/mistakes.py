@@ -706,7 +706,7 @@ ODD_CELLS = {
 
 
 def run(cells: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Run cells in one fresh kernel: the streams, the first screen, and the traceback of each."""
+    """Run cells in one new kernel, and return streams, first screen, and traceback of each."""
     book = nbformat.v4.new_notebook()
     book.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, *cells.values())]
     tour.run_cells(book, timeout=300, allow_errors=True)
@@ -727,13 +727,13 @@ def _outputs(outputs: list) -> dict[str, str]:
 
 
 def first_screen(found: dict[str, str]) -> str:
-    """What is read first: the picture's summary, without the environment."""
+    """The first screen: the picture's summary, without the environment."""
     lines = found["plain"].split("\n\n")[0].split("\n")[2:-1] or found["stdout"].strip().split("\n")
     return re.sub(r"\s+", " ", " ".join(lines))
 
 
 def advice_of(found: dict[str, str]) -> str:
-    """What the first screen says of the exception beside its text: the call of the operator, and what to change."""
+    """The first screen's text beside the exception: the operator's call, and the advice."""
     lines = found["plain"].split("\n\n")[0].split("\n")
     carets = max(index for index, line in enumerate(lines) if line.strip() and set(line.strip()) == {"^"})
     after = itertools.takewhile(lambda line: not AFTER_ADVICE.match(line), lines[carets + 1 :])
@@ -745,7 +745,7 @@ AFTER_ADVICE = re.compile(r"No frame|The whole function|Nothing |\w+ ran eagerly
 
 
 def table() -> str:
-    """One row a mistake: the first screen, lines of the error stream, and our frames in the traceback."""
+    """A table with a row for each mistake: first screen, lines on stderr, and our frames in the traceback."""
     cells = {each.name: f"%%compile\n{each.cell}" for each in MISTAKES} | ODD_CELLS
     rows = []
     for name, found in run(cells).items():
@@ -771,7 +771,7 @@ def draw(folder: Path) -> None:
     cells = {each.name: f"%%compile\n{each.cell}" for each in MISTAKES} | ODD_CELLS
     found = run({name: cells[name] for name in DRAWN})
     folder.mkdir(parents=True, exist_ok=True)
-    with importlib.import_module("playwright.sync_api").sync_playwright() as play:  # the tests do without
+    with importlib.import_module("playwright.sync_api").sync_playwright() as play:  # the tests do without it
         browser = play.chromium.launch(executable_path=shutil.which("chromium"))
         for look, (scheme, width) in LOOKS.items():
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)

@@ -1,4 +1,4 @@
-"""A cell's text runs as without the magic: line numbers, what is shown, what a traceback has."""
+"""A cell runs as without the magic: line numbers, shown values, tracebacks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def parsed(shell, body, change=lambda tree: tree):
 
 
 def ran(shell, body, change=lambda tree: tree):
-    """Run a body; the values that were shown."""
+    """Run a body, and return the shown values."""
     with capture_output() as captured:
         cell.run(shell, parsed(shell, body, change))
     return [output.data["text/plain"] for output in captured.outputs]
 
 
 def test_lines_have_the_numbers_of_the_visible_cell(shell):
-    """The magic is line 1; the source of a function is found."""
+    """The magic is line 1, and the source of a function is found."""
     ran(shell, "def f(x):\n    return x + 1\n")
     function = shell.user_ns["f"]
     assert function.__code__.co_firstlineno == 2
@@ -36,7 +36,7 @@ def test_lines_have_the_numbers_of_the_visible_cell(shell):
     ("x = 3\nx + 1", ["4"]), ("x = 3", []), ("3 + 4;", []), ("3 + 4; # no", []), ("if True:\n    5", []), ("", []),
 ])  # fmt: skip
 def test_the_value_of_the_last_expression_is_shown(shell, body, shown):
-    """Unless a semicolon ends the cell."""
+    """The last value is shown, unless a semicolon ends the cell."""
     assert ran(shell, body) == shown
 
 
@@ -44,7 +44,7 @@ def test_the_value_of_the_last_expression_is_shown(shell, body, shown):
     ("all", "3 4 5"), ("last_expr", ""), ("last_expr_or_assign", "5"), ("none", ""), ("last", "5"),
 ])  # fmt: skip
 def test_the_shells_setting_says_what_is_shown(shell, setting, shown):
-    """As in a cell without a magic."""
+    """ast_node_interactivity decides which values are shown, as in a cell without a magic."""
     shell.ast_node_interactivity = setting
     body = "3\n4\n5" if setting in ("all", "last") else "3\n4\ny = 5"
     assert " ".join(ran(shell, body)) == shown
@@ -53,7 +53,7 @@ def test_the_shells_setting_says_what_is_shown(shell, setting, shown):
 @pytest.mark.parametrize(("target", "name"), [("y = 1", "y"), ("y: int = 1", "y"), ("y += 1", "y"), ("y.z = 1", None),
                                              ("y = z = 1", None), ("y, z = 1, 2", None)])  # fmt: skip
 def test_of_an_assignment_the_one_name_is_shown(target, name):
-    """An attribute, or several names, are not."""
+    """With last_expr_or_assign, an assignment to one name is shown; to an attribute or several names it is not."""
     found = cell._name_of_assigned(ast.parse(target).body)
     assert [ast.unparse(statement) for statement in found] == ([name] if name else [])
 
@@ -64,24 +64,24 @@ def test_of_an_assignment_the_one_name_is_shown(target, name):
     ("class A:\n    x = [await f()]", True),
 ])  # fmt: skip
 def test_a_cell_that_awaits_is_found(text, expected):
-    """At its own level; what a function awaits is its business."""
+    """An await at the cell's own level is found, and one in a function is not."""
     assert cell.awaits(ast.parse(text)) is expected
 
 
 def test_a_cell_that_awaits_is_refused_with_a_way_out(shell):
-    """A magic is given no event loop."""
+    """A cell with await raises a usage error, because a magic has no event loop."""
     with pytest.raises(UsageError, match="await in a cell of its own"):
         parsed(shell, "import asyncio\nawait asyncio.sleep(0)")
 
 
 def test_functions_and_classes_name_the_cell(shell):
-    """Those of the cell's own level, in order."""
+    """The functions and classes of the cell's own level are listed in order."""
     found = parsed(shell, "def f(): pass\nclass Net:\n    def forward(self): pass\nx = 1")
     assert found.defines == "f, Net" and len(found.codes) == 3
 
 
 def test_the_change_is_the_last_to_see_the_tree(shell):
-    """After the shell's own transformers; what it returns is run."""
+    """The change runs after the shell's transformers, and its result is executed."""
 
     class Twice(ast.NodeTransformer):
         def visit_Constant(self, node):  # noqa: N802
@@ -99,7 +99,7 @@ def test_the_change_is_the_last_to_see_the_tree(shell):
 
 
 def test_a_traceback_begins_in_the_cell(shell):
-    """Neither the magic nor this module is in what IPython prints; the next raise has its own traceback."""
+    """IPython prints neither the magic's frames nor this module's; the next raise has its own traceback."""
     with pytest.raises(ZeroDivisionError) as raised:
         ran(shell, "def f(x):\n    return x / 0\nf(1)")
     text = "\n".join(raised.value._render_traceback_())
@@ -112,7 +112,7 @@ def deep(number):
 
 
 def test_calls_of_one_line_are_shown_three_times():
-    """What was left out is said in words; a short traceback is as it was."""
+    """Repeated calls are cut to three with a note; a short traceback is unchanged."""
     for number in (2, 30):
         try:
             deep(number)
@@ -129,7 +129,7 @@ def test_calls_of_one_line_are_shown_three_times():
 
 
 def test_a_syntax_error_marks_the_cell_or_is_raised(shell):
-    """It is shown without a stack where a cell is running; elsewhere it is raised."""
+    """In a running cell, a syntax error is shown without a stack; elsewhere it is raised."""
     error = SyntaxError("of the cell")
     with pytest.raises(SyntaxError, match="of the cell"):
         cell.show_syntax_error(shell, error)

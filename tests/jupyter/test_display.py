@@ -1,4 +1,4 @@
-"""What a cell shows."""
+"""The output of a cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shown():
 
 
 def test_both_forms(shown):
-    """A front end gets the picture and its text twin, of the chosen sections."""
+    """A front end gets the picture and the text of the chosen sections."""
     assert shown._repr_mimebundle_() == {
         "text/plain": text.render(shown.record),
         "text/html": html.render(shown.record),
@@ -30,7 +30,7 @@ def test_both_forms(shown):
 
 
 def test_one_type_for_the_magic_and_for_explain(shown):
-    """The parts are data, show() gives other sections, and explain() returns the same type."""
+    """The magic and explain() return one type: its parts are data, and show() gives other sections."""
     assert [len(each) for each in (shown.graphs, shown.breaks, shown.recompiles)] == [1, 0, 0]
     assert shown.guards == shown.record.frames[0].guards
     assert shown.kernels == shown.record.frames[0].compiled_graph.kernels
@@ -44,7 +44,7 @@ def test_one_type_for_the_magic_and_for_explain(shown):
 
 
 def test_the_text_of_an_output_is_short():
-    """Of a large record the text keeps the beginning of each part, and says how to see the rest; str() has all."""
+    """The text of a large record has the beginning of each part, and a hint; str() has all."""
     guards = sample_records.simple().frames[0].guards * 400
     record = sample_records.simple()
     seen = Explanation(replace(record, frames=(replace(record.frames[0], guards=guards),)))
@@ -55,7 +55,7 @@ def test_the_text_of_an_output_is_short():
 
 
 def test_save(shown, tmp_path):
-    """The data can be kept, and read back as it was."""
+    """The saved data reads back as an equal record."""
     assert codec.from_json(shown.save(tmp_path / "seen.json").read_text()) == shown.record
 
 

@@ -1,4 +1,4 @@
-"""Cells that are really compiled."""
+"""Cells that are compiled with the real compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nbcompile.views.explanation import Explanation
 
 @pytest.fixture(autouse=True)
 def fresh():
-    """Every test begins with nothing compiled, and leaves no hook and no recorder behind."""
+    """Each test begins without compiled code, and leaves no hook and no recorder behind."""
     api.reset()
     hook = eval_frame.get_eval_frame_callback()
     yield
@@ -34,12 +34,12 @@ def fresh():
 
 @pytest.fixture
 def frames(shell):
-    """The frames that a cell with `-o seen` recorded, as (function, status)."""
+    """The frames in `seen`, which a cell with `-o seen` recorded, as (function, status)."""
     return lambda: [(frame.function, frame.status) for frame in shell.user_ns["seen"].record.frames]
 
 
 def test_a_function(run, shell, frames):
-    """A function of the cell is compiled as one graph and its value is eager's."""
+    """A function of the cell is compiled as one graph, and its value is eager's."""
     ran = run("%%compile -o seen --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3))")
     assert torch.equal(ran.value, torch.ones(3).sin() + 1)
     assert frames() == [("f", "compiled")]
@@ -47,7 +47,7 @@ def test_a_function(run, shell, frames):
 
 
 def test_it_stays_compiled(run, shell, frames):
-    """In later cells the function runs what was compiled: nothing is compiled again."""
+    """In later cells the function hits its entry, and nothing is recompiled."""
     run("%%compile --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3))")
     ran = run("%%compile -o seen --backend eager\ny = f(torch.zeros(3))\ny")
     assert torch.equal(ran.value, torch.ones(3))
@@ -56,7 +56,7 @@ def test_it_stays_compiled(run, shell, frames):
 
 
 def test_helpers_are_inlined(run, shell, frames):
-    """A function of the cell that is called by another is part of its graph, not a frame of its own."""
+    """A function that another one calls is inlined into its graph."""
     ran = run(
         "%%compile -o seen --backend eager\nimport torch\n"
         "def helper(x, *, by=2):\n    return x * by\n"
@@ -68,7 +68,7 @@ def test_helpers_are_inlined(run, shell, frames):
 
 
 def test_a_module_class(run, shell, frames):
-    """Calling an instance compiles the class's forward, modules of the cell inside it included; training works."""
+    """A call of an instance compiles the class's forward, with inner modules of the cell; training works."""
     run(
         "%%compile -o seen --backend aot_eager\nimport torch\n"
         "class Inner(torch.nn.Module):\n"
@@ -89,7 +89,7 @@ def test_a_module_class(run, shell, frames):
 
 
 def test_a_module_instance(run, shell, frames):
-    """A module of a library that the cell binds is compiled in place."""
+    """An instance of a library's module class is compiled in place."""
     ran = run(
         "%%compile -o seen --backend eager\nimport torch\ntorch.manual_seed(0)\n"
         "net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())\nx = torch.randn(2, 4)\nnet(x)"
@@ -101,7 +101,7 @@ def test_a_module_instance(run, shell, frames):
 
 
 def test_one_call_on_a_line(run, shell, frames):
-    """%compile f(x) compiles a function of an earlier cell, a method and a module."""
+    """%compile f(x) compiles a function of an earlier cell, a method, or a module."""
     run("import torch\ndef f(x):\n    return x.cos()\nnet = torch.nn.ReLU()")
     assert torch.equal(run("%compile -o seen --backend eager f(torch.zeros(2))").value, torch.ones(2))
     assert frames() == [("f", "compiled")]
@@ -113,7 +113,7 @@ def test_one_call_on_a_line(run, shell, frames):
 
 
 def test_an_exception_inside_compiled_code(run, shell, frames):
-    """What the function raises ends the cell as in plain Python, and says where; the picture is shown."""
+    """The function's exception ends the cell as in plain Python, with its line; the picture is shown."""
     ran = run(
         "%%compile -o seen --backend eager\nimport torch\n"
         "def f(x):\n    y = x.sin()\n    raise ValueError('mine')\n"
@@ -136,7 +136,7 @@ f(torch.ones(3))
     ("options", "warns"), [("", False), ("--show breaks", False), ("--show graph", True), ("--quiet -o seen", True)]
 )
 def test_a_break_in_the_picture_is_no_warning_above_it(run, monkeypatch, options, warns):
-    """A graph break is told once: by the picture where that shows breaks, by the warning where it does not."""
+    """If the picture shows breaks, there is no warning of the break; otherwise there is."""
     monkeypatch.setattr(torch_logs, "_warned", set())
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -147,7 +147,7 @@ def test_a_break_in_the_picture_is_no_warning_above_it(run, monkeypatch, options
 
 
 def test_a_decorator_in_a_cell_warns_of_a_break(run, monkeypatch):
-    """Without the magic there is no picture, so the warning stays; so it does in a later cell."""
+    """Without the magic there is no picture, so a break warns, in a later cell, too."""
     monkeypatch.setattr(torch_logs, "_warned", set())
     run(f"%%compile --backend eager{BREAKING}")
     plain = BREAKING.replace("def f", "import nbcompile\n@nbcompile.compile(backend='eager')\ndef f")
@@ -156,7 +156,7 @@ def test_a_decorator_in_a_cell_warns_of_a_break(run, monkeypatch):
 
 
 def test_fullgraph(run, frames):
-    """Under --fullgraph a break ends the cell with its explanation."""
+    """With --fullgraph, a break ends the cell with its explanation."""
     text = "import torch\ndef f(x):\n    print(x)\n    return x\nf(torch.ones(1))"
     ran = run("%%compile --fullgraph -o seen --backend eager\n" + text)
     assert ran.error is not None
@@ -165,7 +165,7 @@ def test_fullgraph(run, frames):
 
 
 def test_a_failing_compiler(run, shell, frames):
-    """A backend that fails costs the cell nothing but a warning: output, value and settings are as without us."""
+    """If the backend fails, there is a warning; output, value and settings are as without the magic."""
 
     def broken(graph, inputs):
         raise ZeroDivisionError("in a backend")
@@ -196,14 +196,14 @@ def test_interrupted_while_compiling(run, shell, frames):
 
 
 def test_nothing_stays_when_the_cell_fails_early(run, shell):
-    """A syntax error or an exception before any call leaves no hook (the fixture checks) and no names."""
+    """After a syntax error, or an exception before any call, there is no hook (the fixture checks) and no name."""
     run("%%compile\ndef f(:")
     run("%%compile\ndef f(x):\n    return x\nundefined_name")
     assert not [name for name in shell.user_ns if name.startswith("__nbcompile")]
 
 
 def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
-    """The function of before, its entries and what they hold are gone once its successor is defined; so is its record."""
+    """If a cell runs again, the old function, its entries, and its record are freed."""
     cell = "%%compile -q --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3));"
     run(cell)
     code = getattr(shell.user_ns["f"], wrapper.ORIGINAL).__code__
@@ -221,7 +221,7 @@ def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
 
 @pytest.mark.fast_path
 def test_the_picture_does_not_wait_for_the_store(run, shell, monkeypatch):
-    """What a cell compiled is written down when its picture is there; the call alone is not what is waited for."""
+    """The entry is stored after the picture is shown; only the call is waited for."""
     waiting = []
 
     class Looked(Explanation):

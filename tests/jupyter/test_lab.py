@@ -1,4 +1,4 @@
-"""A real JupyterLab on loopback: untrusted, run, run again, interrupted, restarted. The other hosts are emulated."""
+"""A real JupyterLab on loopback: untrusted, run, run again, interrupted, restarted. Other hosts are emulated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.views.conftest import chromium  # noqa: F401  (a fixture)
 
-# Looked for and not imported: that takes seconds of every run, and these tests are in the sweep.
+# Searched for and not imported: that takes seconds of every run, and these tests are in the sweep.
 NO_LAB = pytest.mark.skipif(
     find_spec("jupyterlab") is None, reason="JupyterLab is not installed: pip install jupyterlab"
 )
@@ -37,7 +37,7 @@ CELLS = [
 
 
 def saved(cells):
-    """A notebook as somebody else's: with an output, and signed by nobody here."""
+    """An untrusted notebook with an output."""
     from nbcompile.views import mimebundle
     from tests.views import sample_records as sample
 
@@ -50,7 +50,7 @@ def saved(cells):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """The address of a server of its own: its settings, runtime and signatures are in a temporary folder."""
+    """The address of a server whose settings, runtime and signatures are in a temporary folder."""
     folder = tmp_path_factory.mktemp("lab")
     (folder / "work").mkdir()
     (folder / "work" / "theirs.ipynb").write_text(saved(CELLS))
@@ -93,11 +93,11 @@ class Lab:
         self.page = page
 
     def do(self, command):
-        """Run a command of the Lab's, as its menus do."""
+        """Run a command of the Lab, as its menus do."""
         self.page.evaluate("name => { window.jupyterapp.commands.execute(name) }", command)
 
     def at(self, cell):
-        """Make a cell the one that commands are about."""
+        """Select the cell for the next commands."""
         self.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", cell)
 
     def output(self, cell):
@@ -122,7 +122,7 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab(server, chromium):  # noqa: F811
-    """The notebook, opened; nothing is fetched from anywhere but the server."""
+    """The open notebook; it fetches only from the server."""
     context = chromium.new_context(viewport={"width": 1400, "height": 1200})
     page, elsewhere = context.new_page(), []
     page.on(
@@ -140,7 +140,7 @@ def lab(server, chromium):  # noqa: F811
 
 
 def alive(output):
-    """Whether a view is set up, drawn, and answers a click."""
+    """True if a view is set up, drawn, and answers a click."""
     view = output.locator(".nbc:visible")
     assert view.count() == 1
     assert view.get_attribute("data-up") == "1"
@@ -153,7 +153,7 @@ def alive(output):
 
 
 def test_untrusted(lab):
-    """Somebody else's notebook: the Lab strips styles and scripts, and everything is legible."""
+    """The Lab strips styles and scripts of an untrusted notebook, and everything is legible."""
     output = lab.output(1)
     assert output.locator(".nbc").get_attribute("data-up") is None
     assert output.locator("svg, style, script").count() == 0
@@ -166,7 +166,7 @@ def test_untrusted(lab):
 
 
 def test_run(lab):
-    """Run here: the view is alive in the colours of the Lab's theme."""
+    """After a run, the view works in the colours of the Lab's theme."""
     lab.run(0)
     lab.run(1)
     assert alive(lab.output(1))
@@ -178,13 +178,13 @@ def test_run(lab):
 
 
 def test_run_again(lab):
-    """The new view stands in the old one's place, and is alive."""
+    """The new view replaces the old one, and works."""
     lab.run(1)
     assert alive(lab.output(1))
 
 
 def test_interrupt(lab):
-    """A long compilation says what it does; interrupted, the cell ends, and its function works."""
+    """A long compilation shows its phase; after an interrupt the cell ends, and its function works."""
     lab.at(2)
     lab.do("notebook:run-cell")
     lab.output(2).get_by_text("nbcompile: ").first.wait_for(timeout=30_000)
@@ -198,7 +198,7 @@ def test_interrupt(lab):
 
 
 def test_restart(lab):
-    """After a restart the views of before still answer, and cells run as in a new session."""
+    """After a restart the old views still work, and cells run as in a new session."""
     lab.do("notebook:restart-kernel")
     lab.page.locator(".jp-Dialog .jp-mod-accept").click()
     lab.page.wait_for_function(
@@ -211,7 +211,7 @@ def test_restart(lab):
 
 
 def test_the_widget(lab):
-    """The live form in the Lab: it is set up, follows the kernel's calls, and says what the kernel's guards say."""
+    """In the Lab the live form follows the kernel's calls, and has the verdict of the kernel's guards."""
     pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
     lab.run(4)
     lab.run(5)

@@ -1,4 +1,4 @@
-"""%compile_live: frames as they are compiled, in an output that is updated."""
+"""%compile_live: compiled frames, in an output that is updated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for size in (3, 4):
 
 @pytest.mark.compiles
 def test_frames_appear_as_they_are_compiled(run, shell):
-    """The output counts frames of later cells and names the reason of a recompile, until it is stopped."""
+    """The output counts frames of later cells, and has the reason of a recompile, until it is stopped."""
     before = len(recorder.subscribers)
     ran = run("%compile_live")
     assert "frames: 0" in ran.outputs[0].data["text/plain"]
@@ -42,7 +42,7 @@ def test_frames_appear_as_they_are_compiled(run, shell):
 
 
 def test_a_second_one_takes_over_and_unloading_ends_it(run, shell):
-    """There is one live output; without the extension there is none."""
+    """There is one live output; unloading the extension ends it."""
     before = len(recorder.subscribers)
     run("%compile_live")
     run("%compile_live")
@@ -52,6 +52,6 @@ def test_a_second_one_takes_over_and_unloading_ends_it(run, shell):
 
 
 def test_a_wrong_argument_is_refused(run):
-    """Anything but `stop` is an error."""
+    """Any argument but `stop` is an error."""
     ran = run("%compile_live halt")
     assert "takes no argument but stop" in ran.err + str(ran.error)

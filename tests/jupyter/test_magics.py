@@ -1,4 +1,4 @@
-"""The magics themselves, with a compiler that only notes what was asked of it."""
+"""The magics, with a fake compiler that records its arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nbcompile.views import sections
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Stand in for api.compile: calls run eagerly, each first call is recorded as a frame."""
+    """A replacement of api.compile: calls run eagerly, and each first call is recorded as a frame."""
     asked = []
 
     def compile(function, **options):
@@ -62,7 +62,7 @@ def test_a_cell_runs_as_it_would(run, asked):
 
 
 def test_a_semicolon_silences_the_value(run, asked):
-    """A trailing `;` hides the value, and only that."""
+    """A trailing `;` hides only the value."""
     ran = run("%%compile\ndef f(x):\n    return x\nf(1);")
     assert ran.value is None
     assert "Out[" not in ran.out
@@ -70,20 +70,20 @@ def test_a_semicolon_silences_the_value(run, asked):
 
 
 def test_quiet_shows_no_picture(run, asked):
-    """--quiet runs and compiles, and shows the cell's own value only."""
+    """--quiet runs and compiles, and shows only the cell's value."""
     ran = run("%%compile --quiet\ndef f(x):\n    return x\nf(1)")
     assert (ran.value, ran.pictures, names(asked)) == (1, [], ["f"])
 
 
 def test_output_is_bound(run, shell, asked):
-    """-o NAME binds what was recorded; its .record names the frames."""
+    """-o NAME binds the result; its .record has the frames."""
     run("%%compile -q -o seen\ndef f(x):\n    return x\nf(1)")
     assert [frame.function for frame in shell.user_ns["seen"].record.frames] == ["f"]
     assert shell.user_ns["seen"].record.function == "f"
 
 
 def test_predictions_come_first(run, shell, asked):
-    """--predict puts questions before the sections that are shown, the usual ones or those asked for."""
+    """--predict shows questions before the usual or requested sections."""
     run("%%compile -q --predict -o seen\ndef f(x):\n    return x\nf(1)")
     assert shell.user_ns["seen"].sections == tuple(sections.SECTIONS)
     run("%%compile -q --predict --show graph,source -o seen\ndef f(x):\n    return x\nf(1)")
@@ -99,7 +99,7 @@ def test_options_reach_the_compiler(run, asked):
 
 
 def test_a_target_is_an_option_of_the_backend(run, asked):
-    """A chip that is not known is none of the magic's business: the cell still has eager's value."""
+    """The magic passes an unknown chip to the backend: the cell still has eager's value."""
     run("%%compile --target sm_90\ndef f(): pass")
     run("%%compile -t sm_91\ndef f(): pass")
     assert [how["options"] for _, how in asked] == [{"target": "sm_90"}, {"target": "sm_91"}]
@@ -123,7 +123,7 @@ def test_a_target_is_an_option_of_the_backend(run, asked):
     ],
 )
 def test_a_usage_error_has_no_traceback(run, asked, text, says):
-    """What is wrong with the magic's line is told in one line."""
+    """A usage error is one line about the magic's line."""
     ran = run(text)
     assert says in ran.err + ran.out
     assert "Traceback" not in ran.err + ran.out
@@ -131,7 +131,7 @@ def test_a_usage_error_has_no_traceback(run, asked, text, says):
 
 
 def test_async_functions_are_left_alone(run, shell, asked):
-    """A coroutine function or a generator is defined as it is, and is not compiled."""
+    """A coroutine function or a generator is not compiled."""
     ran = run("%%compile\nasync def f():\n    await g()\ndef h():\n    yield 1\nlist(h())")
     assert ran.value == [1]
     assert asked == []
@@ -160,7 +160,7 @@ def test_help(run):
     ],
 )  # fmt: skip
 def test_options_are_completed(run, shell, line, wanted):
-    """Tab after the beginning of an option, a section, a backend; no more once the extension is gone."""
+    """Tab completes options, sections and backends, until the extension is unloaded."""
     assert wanted <= set(shell.complete(line.rpartition(" ")[2], line, len(line))[1])
     run("%unload_ext nbcompile")
     assert not wanted & set(shell.complete(line.rpartition(" ")[2], line, len(line))[1])
@@ -168,7 +168,7 @@ def test_options_are_completed(run, shell, line, wanted):
 
 
 def test_a_debugger_sees_the_cell(run, shell, asked):
-    """pdb lists the lines of a function that was defined under the magic, at the line where it stopped."""
+    """pdb lists the lines of a function that was defined under the magic, at the current line."""
     run("%%compile\ndef f(x):\n    y = x + 1\n    return 1 / (y - 1)")
     commands = io.StringIO("list\nprint('y is', y)\nquit\n")
     told = io.StringIO()
@@ -184,27 +184,27 @@ def test_a_debugger_sees_the_cell(run, shell, asked):
 
 
 def test_an_exception_is_the_cells(run, shell, asked):
-    """An exception ends the cell; its traceback begins in the cell, with its line numbers; the picture is shown."""
+    """An exception ends the cell; its traceback begins in the cell; the picture is shown."""
     text = "%%compile -o seen\ndef f(x):\n    return 1 / x\nf(1)\nf(0)\nnever = 1"
     ran = run(text)
     assert isinstance(ran.error, ZeroDivisionError)
     assert "never" not in shell.user_ns
     assert len(ran.pictures) == 1
     assert "run_cell_magic" not in ran.out
-    assert "line 5" in ran.out  # f(0), counted in the visible cell
+    assert "line 5" in ran.out  # f(0), by its line in the visible cell
     assert "line 3" in ran.out  # return 1 / x
     assert [frame.function for frame in shell.user_ns["seen"].record.frames] == ["f"]
 
 
 def test_a_later_raise_shows_its_own_traceback(run, asked):
-    """The same exception object, raised again elsewhere, is printed with its new traceback."""
+    """The same exception object, raised again elsewhere, has its new traceback."""
     run("%%compile\nerror = ValueError('again')\nraise error")
     ran = run("def elsewhere():\n    raise error\nelsewhere()")
     assert "elsewhere()" in ran.out
 
 
 def test_interrupt(run, shell, asked):
-    """Ctrl-C ends the cell as KeyboardInterrupt; what was recorded is shown; nothing of ours stays behind."""
+    """Ctrl-C ends the cell as KeyboardInterrupt; the record is shown; no hook remains."""
     ran = run("%%compile\ndef f(x):\n    return x\nf(1)\nraise KeyboardInterrupt")
     assert isinstance(ran.error, KeyboardInterrupt)
     assert len(ran.pictures) == 1
@@ -213,7 +213,7 @@ def test_interrupt(run, shell, asked):
 
 
 def test_a_syntax_error_is_plain(run, asked):
-    """A syntax error is reported as without the magic: no stack, and the cell counts as failed."""
+    """A syntax error has no stack, as without the magic, and the cell counts as failed."""
     ran = run("%%compile\ndef f(:\n    pass")
     plain = run("\ndef f(:\n    pass")
     assert isinstance(ran.error, SyntaxError)
@@ -223,20 +223,20 @@ def test_a_syntax_error_is_plain(run, asked):
 
 
 def test_code_that_parses_and_does_not_compile(run, shell, asked):
-    """`return` outside a function is found before anything runs, as in a plain cell."""
+    """`return` outside a function is an error before anything runs, as in a plain cell."""
     ran = run("%%compile\nran = 1\nreturn 2")
     assert isinstance(ran.error, SyntaxError)
     assert "ran" not in shell.user_ns
 
 
 def test_sources_are_found(run, shell, asked):
-    """inspect finds the text of functions defined under the magic."""
+    """inspect finds the text of functions that were defined under the magic."""
     run("%%compile\n# a comment\ndef f(x):\n    return x + 1\n")
     assert inspect.getsource(shell.user_ns["f"]) == "def f(x):\n    return x + 1\n"
 
 
 def test_redefinition(run, asked):
-    """A cell that runs again defines, compiles and shows its functions anew."""
+    """A cell that runs again defines, compiles and shows its functions again."""
     text = "%%compile\ndef f(x):\n    return x + 1\nf(1)"
     assert [run(text).value, len(run(text).pictures)] == [2, 1]
     assert run("%%compile\ndef f(x):\n    return x + 5\nf(1)").value == 6
@@ -262,7 +262,7 @@ def test_braces_and_dollars_survive(run, asked):
     ],
 )  # fmt: skip
 def test_interactivity_is_the_shells(run, shell, asked, interactivity, body, shown):
-    """InteractiveShell.ast_node_interactivity holds inside the cell as well."""
+    """InteractiveShell.ast_node_interactivity holds in the cell, too."""
     shell.ast_node_interactivity = interactivity
     ran = run("%%compile\n" + body)
     assert [int(each) for each in ran.out.split() if each.isdigit()] == shown or ran.value in shown
@@ -271,13 +271,13 @@ def test_interactivity_is_the_shells(run, shell, asked, interactivity, body, sho
 
 @pytest.mark.parametrize("line", ["-o 'a name'", "-o class", "-o 1x", '-o "', "--show '"])
 def test_options_that_make_no_sense_are_told_in_one_line(run, line):
-    """Quotes that do not close and names that Python keeps: a usage error, and no stack."""
+    """Unclosed quotes, and keywords as names, are a usage error without a stack."""
     ran = run(f"%%compile {line}\ndef f(x):\n    return x")
     assert isinstance(ran.error, UsageError), ran.error
 
 
 def test_a_call_that_compiles_nothing_new_says_so(run, shell, asked):
-    """The same call again runs what is compiled: that is what is said, not that nothing was called."""
+    """A repeated call hits its entry, and the text says so, and not that nothing was called."""
     first = run("%%compile -b eager\nimport torch\ndef f(x):\n    return x * 2\nf(torch.ones(3))")
     again = run("%compile -b eager f(torch.ones(3))")
     assert (len(first.pictures), again.pictures) == (1, [])
@@ -285,7 +285,7 @@ def test_a_call_that_compiles_nothing_new_says_so(run, shell, asked):
 
 
 def test_line_call(run, shell, asked):
-    """%compile f(x) compiles one call, hands its value on, and shows it."""
+    """%compile f(x) compiles one call, returns its value, and shows it."""
     run("def f(x):\n    return x * 2")
     ran = run("%compile f(21)")
     assert (ran.value, len(ran.pictures)) == (42, 1)
@@ -306,7 +306,7 @@ def test_line_name(run, shell, asked):
 
 
 def test_a_picture_that_fails_harms_nothing(run, asked, monkeypatch):
-    """When a view raises, the cell's value stands and one line says what is wrong."""
+    """If a view raises, the cell has its value, and one line about the failure."""
 
     def broken(record, show=None):
         raise ZeroDivisionError("in a view")
@@ -318,7 +318,7 @@ def test_a_picture_that_fails_harms_nothing(run, asked, monkeypatch):
 
 
 def test_unload(run, shell):
-    """%unload_ext takes the magics away; loading again brings them back."""
+    """%unload_ext removes the magics; loading again restores them."""
     run("%unload_ext nbcompile")
     assert shell.find_cell_magic("compile") is None
     assert shell.find_line_magic("compile") is None
@@ -327,7 +327,7 @@ def test_unload(run, shell):
 
 
 def test_the_wrapping_is_invisible(run, shell, asked):
-    """Names, docstrings, decorators and the namespace look as they were written."""
+    """Names, docstrings, decorators and the namespace are as without the magic."""
     run(
         cell('''
         %%compile
@@ -350,7 +350,7 @@ def test_the_wrapping_is_invisible(run, shell, asked):
 
 
 def test_the_tree_is_valid():
-    """Every node that is added has a place in the source."""
+    """Each added node has a line in the source."""
     from nbcompile.jupyter.wrapping import decorate_definitions
 
     tree = decorate_definitions(
@@ -361,7 +361,7 @@ def test_the_tree_is_valid():
 
 
 def test_profile_of_a_cell(run, shell):
-    """--profile measures kernels and lines while the cell runs, and shows them below the picture; -o binds both."""
+    """--profile measures kernels and lines of the cell, and shows them below the picture; -o binds both."""
     run("import torch")
     ran = run(
         "%%compile --profile -o seen\ndef f(x):\n    return (x.sin() * 2).sum()\nfor _ in range(3): f(torch.ones(9))"
@@ -376,7 +376,7 @@ def test_profile_of_a_cell(run, shell):
 
 
 def test_profile_of_a_cell_that_raises(run):
-    """The cell's own error passes, and no profiler is left active."""
+    """The cell's own error propagates, and no profiler remains active."""
     run("import torch")
     ran = run("%%compile --profile\ndef f(x):\n    return x + 1\nf(torch.ones(2))\nraise KeyError('mine')")
     assert isinstance(ran.error, KeyError)

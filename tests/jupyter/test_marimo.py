@@ -1,4 +1,4 @@
-"""A real marimo: outputs are legible as they are, widgets are live. Needs marimo, which nothing else here does."""
+"""A real marimo: outputs are legible, and widgets work. Needs marimo, which no other test needs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ LIVE = ["1", "", "1", "1"]
 
 @pytest.fixture
 def address(tmp_path):
-    """Where the notebook is served on this machine."""
+    """The address of the notebook on this machine."""
     path = tmp_path / "notebook.py"
     path.write_text(NOTEBOOK.lstrip())
     command = [
@@ -124,7 +124,7 @@ def address(tmp_path):
 
 
 def test_outputs_are_legible_and_widgets_live(address, chromium):  # noqa: F811
-    """What `explain` returns is live; without widgets it has its styles and marimo's theme, and says everything."""
+    """`explain`'s result is a live widget; without widgets it has its styles, marimo's theme, and all its texts."""
     page = chromium.new_page(viewport={"width": 1100, "height": 3000}, color_scheme="light")
     complaints = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -1,4 +1,4 @@
-"""Beginners' mistakes: one picture that explains, one traceback of the user's frames, nothing on the error stream."""
+"""Beginners' mistakes: one picture that explains, one traceback of the user's frames, an empty stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explained(run, shell):
 
 @pytest.mark.parametrize("mistake", mistakes.MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_is_explained(explained, shell, mistake):
-    """The exception is eager's; the first screen has line, carets, operator, types and what to change."""
+    """The exception is eager's; the first screen has line, carets, operator, types and advice."""
     ran = explained(mistake)
     error = type(ran.error).__name__
     assert error in mistake.error.split()
@@ -51,7 +51,7 @@ def test_a_mistake_is_explained(explained, shell, mistake):
 
 
 def test_a_recursion_without_end_is_no_wall(explained):
-    """Of a hundred calls of one line three are in the traceback, and one sentence says what became of them."""
+    """The traceback has three of a hundred calls of one line, and a sentence about the others."""
     ran = explained(mistakes.Mistake("", "def f(x):\n    return f(x + 1)\nf(torch.ones(3))", "", "", ""))
     assert isinstance(ran.error, RecursionError)
     assert ran.out.count("return f(x + 1)") <= 8
@@ -67,7 +67,7 @@ def test_a_recursion_without_end_is_no_wall(explained):
 
 
 def test_an_exception_after_a_compiled_function_has_no_frame_of_ours(explained):
-    """``loss.backward()`` twice, in the cell itself: what runs the backward pass is not in the traceback."""
+    """The traceback of a second ``loss.backward()`` in the cell has no frame of the compiler."""
     cell = (
         "w = torch.ones(3, requires_grad=True)\ndef f(x):\n    return (w * x).sin().sum()\n"
         "loss = f(torch.ones(3))\nloss.backward()\nloss.backward()"
@@ -82,7 +82,7 @@ def by_name(name):
 
 
 def test_what_was_traced_is_drawn_to_the_operator_that_fails(explained, shell):
-    """Of a skipped frame the graph, the source notes and, with --steps, the steps are there, not as compiled ones."""
+    """A skipped frame shows its graph, source notes and, with --steps, its steps, and not as compiled."""
     explained(by_name("wrong size of a Linear"))
     seen = shell.user_ns["seen"]
     (frame,) = seen.record.frames
@@ -100,7 +100,7 @@ def test_what_was_traced_is_drawn_to_the_operator_that_fails(explained, shell):
 
 
 def test_a_skipped_frame_keeps_its_steps(run, shell):
-    """The stepper is there where one wants to see the failure."""
+    """A skipped frame has the stepper, which shows the failure."""
     run(mistakes.SETUP.partition("\n")[2])
     run("%%compile -o seen --steps\ndef f(x):\n    y = x.sin()\n    raise ValueError('no')\nf(torch.ones(3))")
     (frame,) = shell.user_ns["seen"].record.frames
@@ -109,7 +109,7 @@ def test_a_skipped_frame_keeps_its_steps(run, shell):
 
 
 def test_what_raises_nothing_is_no_mistake(run, shell):
-    """A cell that ends well, one whose function catches the exception, and one that the compiler refuses."""
+    """A cell without an error, with a caught exception, or refused by the compiler, is no mistake."""
     run(mistakes.SETUP.partition("\n")[2])
     cells = (
         "%%compile -o seen\ndef f(x): return x.sin()\nf(torch.ones(3))",
@@ -122,7 +122,7 @@ def test_what_raises_nothing_is_no_mistake(run, shell):
 
 
 def test_an_operator_whose_error_is_caught(run):
-    """The function returns what eager mode returns, and the reason for the skip is in plain words."""
+    """The result is eager mode's, and the reason for the skip is in plain words."""
     api.reset()
     run(mistakes.SETUP.partition("\n")[2])
     ran = run(mistakes.ODD_CELLS["an error that is caught"])

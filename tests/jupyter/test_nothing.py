@@ -1,4 +1,4 @@
-"""Each situation in which a cell compiles nothing has a sentence that is true of it, and of no other."""
+"""Cells that compile nothing: each reason has a sentence that is true of it alone."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SENTENCES = {
 
 @pytest.mark.parametrize("situation", SENTENCES)
 def test_each_situation_has_its_own_sentence(run, situation):
-    """What is said of a situation is said there, and nothing that is said of the others."""
+    """The sentence of each reason is shown for it, and for no other."""
     api.reset()
     run(BEFORE)
     cell, told = SENTENCES[situation]
@@ -52,7 +52,7 @@ def test_each_situation_has_its_own_sentence(run, situation):
 
 
 def test_a_cell_that_compiles_says_nothing_of_it(run):
-    """The picture is there; the setting that switches compilation off is off."""
+    """A cell that compiles has a picture, and no such sentence."""
     assert not config.disable
     ran = run("%%compile -b eager\nimport torch\ndef f(x): return x.sin()\nf(torch.ones(3))")
     assert len(ran.pictures) == 1

@@ -1,4 +1,4 @@
-"""%%compile --peer: the cell again through the real torch.compile, in a process with a copy of the notebook."""
+"""%%compile --peer: the cell runs with the real torch.compile in another process, with a copy of the notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbcompile.record.comparison import EQUAL
 
 
 def test_names_that_a_cell_reads():
-    """Globals of the cell, and of functions and comprehensions in it; no attribute is missed, no local is taken."""
+    """The globals of the cell, and of its functions and comprehensions, are found, without locals and attributes."""
     code = compile("def f(x):\n    return [w * y for y in x.z]\nf(data)", "cell", "exec")
     assert {"f", "w", "data"} <= set(peer.names(code))
     assert "y" not in set(peer.names(code))
@@ -20,7 +20,7 @@ def test_names_that_a_cell_reads():
 @pytest.mark.peer
 @pytest.mark.timeout(600)
 def test_both_see_the_cell(run, shell):
-    """A function of the cell that reads a tensor of another cell is compiled by both; its value is shown once."""
+    """Both compile a function that reads another cell's tensor; its value is shown once."""
     pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
     run("import torch\nw = torch.full((3,), 2.0)\nclass Scale:\n    by = 3.0\nscale = Scale()")
     ran = run("%%compile --peer -o seen\ndef f(x):\n    return x * w + scale.by\nf(torch.ones(3))")
@@ -37,7 +37,7 @@ def test_both_see_the_cell(run, shell):
 
 
 def test_what_cannot_be_sent_costs_no_value(run):
-    """A lock that the cell reads: one line says so, and the cell runs and is shown as without --peer."""
+    """If the cell reads a lock, a line says so, and the cell runs as without --peer."""
     run("import threading, torch\nlock = threading.Lock()")
     ran = run("%%compile --peer\ndef f(x):\n    with lock:\n        return x + 1\nf(torch.ones(2))")
     assert ran.error is None, ran.out + ran.err
@@ -47,7 +47,7 @@ def test_what_cannot_be_sent_costs_no_value(run):
 
 
 def test_a_target_is_refused(run):
-    """--peer compares what runs on this machine."""
+    """--peer with a target is refused: it compares what runs on this machine."""
     ran = run("%%compile --peer --target sm_90\ndef f(x):\n    return x")
     assert "cannot be used with --target" in ran.err + str(ran.error)
 
@@ -66,7 +66,7 @@ def test_a_target_is_refused(run):
     ],
 )
 def test_a_peer_that_does_not_come_to_its_end(run, shell, end, failure):
-    """The cell has its value and its picture; the comparison says how the other process ended, as data too."""
+    """If the other process fails, the cell has its value and picture; the comparison has the exit reason."""
     pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
     cell = (
         "import os, time, torch\ndef f(x):\n    return x + 1\nvalue = f(torch.ones(2))\n"

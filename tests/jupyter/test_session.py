@@ -28,7 +28,7 @@ def settings():
 
 
 def test_settings_are_shown_and_changed(run, settings):
-    """One by one; by default those that differ from what they were at first."""
+    """Settings can be listed and changed one by one; the default list has those that differ from their defaults."""
     assert run("%compile_config recompile_limit").value == 8
     assert run("%compile_config").value == {}
     assert run("%compile_config recompile_limit=16").value is None
@@ -38,7 +38,7 @@ def test_settings_are_shown_and_changed(run, settings):
 
 
 def test_settings_say_what_they_do(run, settings):
-    """--all has a sentence on each setting; where nothing was changed, that is said, and how to see all."""
+    """--all lists each setting with a sentence; if none was changed, a hint says how to list all."""
     assert "--all lists them" in repr(run("%compile_config").value)
     run("%compile_config recompile_limit=16")
     assert repr(run("%compile_config").value).startswith("recompile_limit = 16  (default: 8)\n    Cache entries per")
@@ -48,7 +48,7 @@ def test_settings_say_what_they_do(run, settings):
 
 
 def test_a_kind_of_break_is_explained(run):
-    """%compile_explain shows the page as Markdown and as text; nothing is asked of a network."""
+    """%compile_explain shows the page as Markdown and as text, without a network."""
     ran = run("%compile_explain nb0007")
     [shown] = ran.outputs
     assert shown.data["text/markdown"].startswith("# NB0007: ")
@@ -71,20 +71,20 @@ def test_a_kind_of_break_is_explained(run):
     ],
 )
 def test_usage_errors_are_one_line(run, line, says, settings):
-    """What is wrong, without a traceback."""
+    """A usage error is one line without a traceback."""
     ran = run(line)
     assert says in ran.out + ran.err
     assert "Traceback" not in ran.out + ran.err
 
 
 def test_names_of_settings_are_completed(shell):
-    """After %compile_config."""
+    """The names of settings are completed after %compile_config."""
     complete = COMPLETERS["%compile_config"]
     assert complete(shell, types.SimpleNamespace(symbol="recompile_l")) == ["recompile_limit"]
 
 
 def test_the_report_has_each_cell_once(run, asked, tmp_path):
-    """With its code; a cell that was run again supersedes what it led to; after a reset there is nothing."""
+    """The report has each cell once, with its code and its last result; after a reset it is empty."""
     path = tmp_path / "out.html"
     run(CELL)
     run(CELL)
@@ -100,7 +100,7 @@ def test_the_report_has_each_cell_once(run, asked, tmp_path):
 
 
 def test_only_the_last_cells_are_kept(shell):
-    """A session of thousands of cells does not grow without end."""
+    """The report keeps only the last cells, so that memory is bounded."""
     session = SessionMagics(shell)
     for number in range(MOST_CELLS + 5):
         session.keep(f"cell {number}", "f", None)
@@ -109,7 +109,7 @@ def test_only_the_last_cells_are_kept(shell):
 
 
 def test_unload_takes_all_magics_away(run, shell):
-    """As if nothing had been loaded."""
+    """After %unload_ext no magic is left."""
     run("%unload_ext nbcompile")
     assert shell.find_line_magic("compile_config") is None
     assert shell.find_line_magic("compile_reset") is None
@@ -117,7 +117,7 @@ def test_unload_takes_all_magics_away(run, shell):
 
 @pytest.mark.compiles
 def test_logs_that_set_logs_does_not_know(run, settings, monkeypatch):
-    """Names that only TORCH_LOGS takes can be switched on in a notebook; the variable stays as it was."""
+    """Names that only TORCH_LOGS takes can be set in a notebook; the variable does not change."""
     monkeypatch.setenv("TORCH_LOGS", "perf_hints")
     cell = (
         "import torch, nbcompile\ng = nbcompile.compile(lambda x: x + 1, backend='eager', dynamic=False)\n"
@@ -142,5 +142,5 @@ def test_logs_that_set_logs_does_not_know(run, settings, monkeypatch):
 
 
 def test_the_names_of_logs(run):
-    """``log=help`` prints them, with what is printed for each."""
+    """``log=help`` lists the names with their meaning."""
     assert "recompiles_verbose all guards that failed" in " ".join(run("%compile_config log=help").out.split())

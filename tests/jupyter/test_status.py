@@ -1,4 +1,4 @@
-"""While a cell compiles for long, a line says what is going on; Ctrl-C ends it in any phase and leaves a function that works."""
+"""A status line during a long compilation; Ctrl-C ends it in any phase, and the function still works."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def slow(graph, inputs):
 
 @pytest.fixture
 def slow_backend():
-    """A backend that takes its time."""
+    """A slow backend."""
     backends.register(slow, name="slow")
 
 
 @pytest.fixture
 def hasty(monkeypatch, shell):
-    """A notebook in which everything takes long."""
+    """A notebook in which each compilation counts as long."""
     shell.kernel = object()
     monkeypatch.setattr(status, "PATIENCE", 0.05)
     monkeypatch.setattr(status, "PERIOD", 0.02)
@@ -39,7 +39,7 @@ def hasty(monkeypatch, shell):
 
 
 def test_a_long_compilation_says_what_it_does(run, shell, hasty, slow_backend):
-    """The phase and the time since it began, in the place where the view stands afterwards."""
+    """The line has the phase and its duration, at the position of the later view."""
     ran = run(CELL.format("slow"))
     first, *later = ran.outputs
     assert first.data["text/plain"].startswith("nbcompile: ")
@@ -54,20 +54,20 @@ def test_a_long_compilation_says_what_it_does(run, shell, hasty, slow_backend):
 
 
 def test_a_quiet_cell_takes_the_line_away(run, hasty, slow_backend):
-    """``-q`` shows nothing in the end."""
+    """With ``-q`` the line is removed at the end."""
     ran = run(CELL.format("slow").replace("-o seen", "-q"))
     assert ran.outputs[-1].data == {"text/plain": ""}
 
 
 def test_a_short_compilation_says_nothing(run, shell):
-    """No line, no thread, below the time that is thought long; and none where no one sees it."""
+    """Below the time limit there is neither a line nor a thread, and none if no output shows it."""
     ran = run(CELL.format("eager"))
     assert len(ran.outputs) == 1
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_interrupted_in_any_phase(run, shell, monkeypatch, phase):
-    """The cell ends as KeyboardInterrupt, the view names the phase, and the next call compiles as if nothing had been."""
+    """The cell ends as KeyboardInterrupt, the view names the phase, and the next call compiles normally."""
     stage, pending = recorder.stage, [True]
 
     @contextmanager

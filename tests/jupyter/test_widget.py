@@ -1,4 +1,4 @@
-"""The widget: what the page says of a call of the kernel's is what the kernel's own guards say."""
+"""The widget: the page's verdict about a kernel's call is that of the kernel's guards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.views.conftest import POLICY, browser_page, chromium  # noqa: F401  (
 pytest.importorskip("anywidget", reason="anywidget is not installed: pip install nbcompile[widget]")
 from nbcompile.jupyter.widget import LiveWhatIf, View  # noqa: E402  (after the check)
 
-# A host loads the widget's module from an address of its own.
+# A host loads the widget's module from a URL of its own.
 MODULES = POLICY.replace("script-src", "script-src blob:")
 
 
@@ -40,7 +40,7 @@ def live():
 
 
 def test_the_kernels_guards_answer(live):
-    """A hit names the entry; nothing is called or compiled by asking."""
+    """A hit names the entry; the check neither calls nor compiles."""
     entries = [frame.id for frame in live._asked.frames]
     assert live.ask(torch.ones(9, 4)) == entries[1]
     assert live.said == f"The kernel's own guards: {entries[1]} accepts."
@@ -52,7 +52,7 @@ def test_the_kernels_guards_answer(live):
 
 
 def test_methods_and_what_was_never_compiled(live):
-    """A method's own object is bound as Python binds it; another function is refused in one line."""
+    """A method's object is bound as in Python; a function that was not compiled is refused in one line."""
     net = Net()
     forward, frame_recorder = nbcompile.compile(net.forward, backend="eager"), api.new_recorder("forward")
     with frame_recorder.listening():
@@ -85,7 +85,7 @@ async ([module, page, calls]) => {
 
 @pytest.mark.browser
 def test_the_form_shows_the_kernels_call_and_agrees(live, browser_page):  # noqa: F811
-    """The same module in a host of anywidget: the form takes the call's values, its verdict is the kernel's."""
+    """In an anywidget host, the form takes the call's values, and has the kernel's verdict."""
     wanted = [
         (torch.ones(9, 4),),
         (torch.ones(9, 5),),
@@ -129,7 +129,7 @@ async ([module, page]) => {
 
 @pytest.mark.browser
 def test_any_view_is_a_widget(live, browser_page):  # noqa: F811
-    """In the shadow of a host's element: pictures open, links, questions and the form work."""
+    """In a host's shadow DOM, pictures open, and links, questions and the form work."""
     nbcompile.reset()
     view = View(
         nbcompile.explain(nbcompile.compile(scaled, backend="eager"))(torch.ones(3)),
@@ -141,7 +141,7 @@ def test_any_view_is_a_widget(live, browser_page):  # noqa: F811
 
 @pytest.mark.parametrize("widget", [LiveWhatIf, View])
 def test_the_module_fetches_nothing(widget):
-    """One module with one export; no address, no evaluation of text."""
+    """The module has one export, no URL, and no evaluation of text."""
     module = str(widget._esm)
     assert re.findall(r"export \w+", module) == ["export default"]
     for word in ("eval(", "http", "innerHTML", "import(", "fetch("):
@@ -149,7 +149,7 @@ def test_the_module_fetches_nothing(widget):
 
 
 def test_marimo_is_handed_a_widget(monkeypatch):
-    """It asks `explain`'s result for something to display: a live view, or the plain page where there are no widgets."""
+    """marimo gets a live view from `explain`'s result, or the plain page without anywidget."""
     nbcompile.reset()
     explained = nbcompile.explain(nbcompile.compile(scaled, backend="eager"))(torch.ones(3))
     shown = explained._display_()

@@ -1,4 +1,4 @@
-"""Which values of a cell are compiled."""
+"""The values of a cell that are compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbcompile.jupyter.wrapping import WRAP, decorate_definitions, wrapper
 
 @pytest.fixture
 def execute():
-    """Run a cell's text with a compiler that notes which functions are called through it."""
+    """Run a cell's text with a compiler that records the called functions."""
 
     def execute(text: str) -> tuple[dict, list[str]]:
         called = []
@@ -42,7 +42,7 @@ def compile_(tree):
 
 
 def test_functions_of_the_cells_own_level(execute):
-    """Functions are compiled wherever the cell's own statements define them; functions in functions are not."""
+    """Functions at the cell's own level are compiled, and nested functions are not."""
     _, called = execute("""
 if True:
     def f(): return inner()()
@@ -65,7 +65,7 @@ f(); g(); h(); t()
 
 
 def test_what_has_no_frame_to_compile(execute):
-    """Generators, coroutines, context managers, classes and values stay what they are."""
+    """Generators, coroutines, context managers, classes and other values are unchanged."""
     names, called = execute("""
 def generator(): yield 1
 async def coroutine(): pass
@@ -83,7 +83,7 @@ with manager(): pass
 
 
 def test_decorated_functions(execute):
-    """The compiled function is the outermost: decorators are inside, and are traced with it."""
+    """The outermost decorated function is compiled, and its decorators are traced."""
     names, called = execute("""
 @torch.no_grad()
 def f(x): return x * 2
@@ -94,7 +94,7 @@ y = f(torch.ones(2, requires_grad=True))
 
 
 def test_what_is_compiled_or_disabled_already(execute):
-    """A function that is compiled, or must not be, is left alone."""
+    """A function that is compiled, or disabled, is unchanged."""
     _, called = execute("""
 def mark(name):
     def decorate(function):
@@ -111,7 +111,7 @@ compiled(); disabled()
 
 
 def test_module_classes(execute):
-    """Calling an instance of a module class of the cell runs its compiled forward, hooks outside; its type stays."""
+    """A call of an instance runs the compiled forward, with hooks outside of it; its type is unchanged."""
     names, called = execute("""
 class Net(torch.nn.Module):
     def forward(self, x): return self.helper(x) + 1
@@ -130,14 +130,14 @@ z = Deeper()(torch.ones(1))
 
 
 def test_an_abstract_module_class(execute):
-    """A module class without forward is left alone."""
+    """A module class without forward is unchanged."""
     names, called = execute("class Base(torch.nn.Module): pass")
     assert names["Base"].forward is torch.nn.Module.forward
     assert called == []
 
 
 def test_instances(execute):
-    """A module that the cell binds to a name is compiled in place: same object, same type, same state."""
+    """A module that the cell binds to a name is compiled in place: the same object, type and state."""
     names, called = execute("""
 net: torch.nn.Module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()).eval()
 y = net(torch.ones(1, 2))
@@ -148,7 +148,7 @@ y = net(torch.ones(1, 2))
 
 
 def test_modules_that_are_compiled_already(execute):
-    """What nbcompile.compile returned for a module, or what torch.jit made of one, is left alone."""
+    """A module that nbcompile.compile or torch.jit returned is unchanged."""
     names, _ = execute("""
 import nbcompile
 ours = nbcompile.compile(torch.nn.ReLU(), backend="eager")
@@ -160,7 +160,7 @@ scripted = torch.jit.script(torch.nn.ReLU())
 
 
 def test_copies_of_instances(execute):
-    """A copy or a pickle of a compiled module is its own module, with its own weights."""
+    """A copy or a pickle of a compiled module is a separate module with its own weights."""
     names, _ = execute("net = torch.nn.Linear(2, 2)")
     net = names["net"]
     for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):

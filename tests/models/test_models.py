@@ -1,4 +1,4 @@
-"""Real models: each becomes one graph, which computes what eager computes."""
+"""Real models: each is captured as one graph, with eager's result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLERANCE = 2e-3
 
 
 def error(model: models.Model) -> float:
-    """The error of the compiled model against eager; an exception where it is not one graph."""
+    """The error of the compiled model against eager mode; an exception if it is not one graph."""
     module, inputs = models.make(model)
     with torch.no_grad():
         torch.manual_seed(0)
@@ -32,7 +32,7 @@ def error(model: models.Model) -> float:
 
 @pytest.mark.parametrize("name", FEW)
 def test_a_model_is_one_graph(name: str) -> None:
-    """Encoders, decoders, both, pictures: no break, and eager's values."""
+    """Encoders, decoders, both, and vision models have no break, and eager's values."""
     assert error(models.MODELS[name]) <= TOLERANCE
 
 
@@ -42,12 +42,12 @@ LATER = [name for name in {**models.MODELS, **MORE} if name not in FEW]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LATER)
 def test_more_models_are_one_graph(name: str) -> None:
-    """The others that torch.compile takes as one graph are one here too."""
+    """The other models that torch.compile captures as one graph are one graph here, too."""
     assert error({**models.MODELS, **MORE}[name]) <= TOLERANCE
 
 
 def test_a_model_learns() -> None:
-    """The captured graph of BERT has eager's gradients."""
+    """BERT's captured graph has eager's gradients."""
     module, inputs = models.make(models.MODELS["bert"])
     expected = models.gradients(module, module(**inputs))
     found = models.gradients(module, nbcompile.compile(module, backend="eager", fullgraph=True)(**inputs))
@@ -55,7 +55,7 @@ def test_a_model_learns() -> None:
 
 
 def calls_to_capture(layers: int) -> int:
-    """How many functions run until a model of so many layers is captured."""
+    """The number of function calls to capture a model with this many layers."""
     config = {**models.MODELS["llama"].config, "num_hidden_layers": layers}
     module, inputs = models.make(models.Model("llama", models.words, config))
     profile = cProfile.Profile()
@@ -73,7 +73,7 @@ def calls_to_capture(layers: int) -> int:
 
 
 def test_capture_grows_as_the_model_does() -> None:
-    """Each layer costs what the one before it cost: nothing is looked at again for each that follows."""
+    """The cost of capture is linear in the number of layers."""
     calls_to_capture(1)
     one, two, three = (calls_to_capture(layers) for layers in (1, 2, 3))
     assert (three - two) < 1.1 * (two - one)

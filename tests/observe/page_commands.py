@@ -1,4 +1,4 @@
-"""The programs and commands of docs/design/observability.md: for its test, and for its pictures."""
+"""The programs and commands of docs/design/observability.md, for its test and its pictures."""
 
 from __future__ import annotations
 

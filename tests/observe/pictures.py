@@ -54,7 +54,7 @@ PIXELS = """async url => {
 
 
 def run(command: str, name: str) -> None:
-    """Run a command in a folder of its own, and keep what it prints, and its exit code."""
+    """Run a command in a separate folder, and return its output and its exit code."""
     folder = KEPT / name
     folder.mkdir(parents=True, exist_ok=True)
     write_programs(folder)
@@ -73,14 +73,14 @@ def run(command: str, name: str) -> None:
 
 
 def _without_folders(text: str, folder: Path) -> str:
-    """Folders of this machine are nobody's business, and make lines long."""
+    """Local folders identify the machine, and make lines long."""
     for long, short in ((folder, "."), (Path(sys.prefix), "~/.venv"), (ROOT, "~/nbcompile"), (Path.home(), "~")):
         text = text.replace(str(long), short)
     return "".join(f"{line}\n" for line in text.splitlines() if not line.startswith("USDT:"))  # of the profiler
 
 
 def terminal(text: str) -> str:
-    """A page with the first lines of what was printed, and a last one that counts the others."""
+    """A page with the first lines of the output, and a last line that counts the others."""
     lines = LOG_PREFIX.sub("", text).splitlines()
     pieces = [(piece, number) for number, line in enumerate(lines, 1) for piece in _wrapped(line)][:LINES]
     more = len(lines) - pieces[-1][1]
@@ -89,12 +89,12 @@ def terminal(text: str) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """The line in pieces that fit."""
+    """The pieces of a line that fit."""
     return [line[at : at + COLUMNS] for at in range(0, max(len(line), 1), COLUMNS)]
 
 
 def draw(page: Page, name: str) -> bytes:
-    """The picture of a row, as PNG."""
+    """A picture of a row, as PNG."""
     folder = KEPT / name
     if name in PAGES:
         path, first = PAGES[name]
@@ -114,7 +114,7 @@ def draw(page: Page, name: str) -> bytes:
 
 
 def png(rows: np.ndarray, most: int) -> bytes:
-    """An image with so many colours at most: the most frequent ones, each other one as the nearest of them."""
+    """An image with at most this many colours: the most frequent ones; others are mapped to the nearest."""
     height, width, _ = rows.shape
     flat = rows.reshape(-1, 3) // 8 * 8 + 4 * (rows.reshape(-1, 3) < 248) + 7 * (rows.reshape(-1, 3) >= 248)
     colours, inverse, counts = np.unique(flat, axis=0, return_inverse=True, return_counts=True)
@@ -125,7 +125,7 @@ def png(rows: np.ndarray, most: int) -> bytes:
     if bits == 4:
         indices = np.pad(indices, ((0, 0), (0, width % 2)))
         indices = indices[:, ::2] << 4 | indices[:, 1::2]
-    lines = np.pad(indices, ((0, 0), (1, 0))).tobytes()  # before each line the number of its filter: 0, none
+    lines = np.pad(indices, ((0, 0), (1, 0))).tobytes()  # each line begins with the number of its filter: 0, none
     parts = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 3, 0, 0, 0)),
         (b"PLTE", palette.astype(np.uint8).tobytes()),

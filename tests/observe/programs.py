@@ -1,4 +1,4 @@
-"""Programs that the tests of traces run, each in a process of its own."""
+"""Programs for the tests of traces, each in a separate process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TORCHS = PROGRAM.format(imports="", compile="torch.compile(backend='aot_eager')"
 
 
 def run(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a folder; it has to end well."""
+    """Run a program in a folder; it must succeed."""
     (folder / "program.py").write_text(text)
     return command(sys.executable, "program.py", folder=folder, **environment)
 

@@ -1,4 +1,4 @@
-"""Artifacts of TORCH_LOGS: what is on is printed, in torch's form; what means nothing here is reported once."""
+"""Artifacts of TORCH_LOGS: enabled ones are printed in torch's form; others are reported once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ARGUMENTS = (torch.ones(4, 8), torch.ones(8, 4, requires_grad=True))
 
 @contextlib.contextmanager
 def listening(**chosen):
-    """Name and text of each message inside."""
+    """The names and texts of all messages in the block."""
     torch._logging.set_logs(**chosen)
     try:
         with listening_without_choice() as said:
@@ -67,7 +67,7 @@ def listening(**chosen):
 
 @contextlib.contextmanager
 def listening_without_choice():
-    """The same with the logs that are on."""
+    """The messages in the block, with the logs that are enabled."""
     said: list[tuple[str, str]] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append((record.name.rpartition("__")[2], record.getMessage()))
@@ -86,7 +86,7 @@ def run(function=f, *arguments, **options):
 
 @pytest.mark.compiles
 def test_each_artifact_is_printed_in_torchs_form():
-    """With all logs on, each has a message, and its first line is the one that tools look for."""
+    """With all logs enabled, each artifact has a message, with the first line that tools search for."""
     not_by_set_logs = ("recompiles_verbose", "verbose_guards", "caching")
     chosen = {name: True for name in FIRST_LINES if name not in not_by_set_logs}
     of_products_on_a_gpu = "autotuning"  # tests/gpu/test_templates.py
@@ -102,28 +102,28 @@ def test_each_artifact_is_printed_in_torchs_form():
 
 
 def test_every_name_of_torch_is_decided():
-    """Each artifact that torch registers is printed here, by torch itself, or has a reason why it is not."""
+    """Each artifact of torch is printed here, by torch itself, or has a reason why not."""
     decided = {*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.BY_TORCH, *log_names.NOT_HERE}
     assert set(torch._logging._internal.log_registry.artifact_names) - decided == set()
     assert not {*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.BY_TORCH} & set(log_names.NOT_HERE)
 
 
 def test_each_log_that_is_printed_is_described():
-    """The list for people has the names of the printers, no more and no fewer."""
+    """The list of logs has exactly the names of the printers."""
     assert set(log_names.PRINTED) == set(artifacts.ARTIFACTS)
     shown = log_names.help_text()
     assert all(f"  {name} " in shown for name in (*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.NOT_HERE))
 
 
 def test_help_is_asked_for_by_the_variable(tmp_path):
-    """TORCH_LOGS=help prints our list beside torch's, which ends the import."""
+    """TORCH_LOGS=help prints our list and torch's, which ends the import."""
     (tmp_path / "program.py").write_text("import nbcompile")
     done = command(sys.executable, "program.py", folder=tmp_path, status=None, TORCH_LOGS="help")
     assert done.stderr.index("in nbcompile (also") < done.stderr.index("TORCH_LOGS Info")
 
 
 def test_the_command_lists_the_logs(capsys):
-    """As text and as data."""
+    """The command lists the logs as text and as JSON."""
     assert main(["logs"]) == 0
     assert "recompiles_verbose" in capsys.readouterr().out
     assert main(["logs", "--json"]) == 0
@@ -132,7 +132,7 @@ def test_the_command_lists_the_logs(capsys):
 
 @pytest.mark.compiles
 def test_a_name_without_a_meaning_is_reported_once():
-    """In one line, at the first compile."""
+    """An unsupported name is reported in one line, at the first compile."""
     torch_logs._warned.clear()
     with listening(benchmarking=True) as said:
         run()
@@ -144,7 +144,7 @@ def test_a_name_without_a_meaning_is_reported_once():
 
 @pytest.mark.compiles
 def test_torch_prints_the_assertions_about_sizes():
-    """graph_code_verbose is torch's own pass, which runs here too: its graph is printed, and a line says whose it is."""
+    """graph_code_verbose is torch's own pass: its graph is printed, and a line says so."""
     torch_logs._warned.clear()
     told: list[str] = []
     handler = logging.Handler()
@@ -172,7 +172,7 @@ def test_a_whole_component():
 @pytest.mark.compiles
 @pytest.mark.parametrize("name", sorted(log_names.BY_TORCH))
 def test_a_name_that_torch_prints(name, monkeypatch):
-    """One line says so, once: where the program has nothing of the kind, nothing else appears."""
+    """For a log that torch prints, one line says so once; without such an event, nothing else is printed."""
     torch_logs._warned.clear()
     monkeypatch.setattr(torch._logging._internal.log_state, "artifact_names", {name})
     with listening_without_choice() as said:
@@ -184,7 +184,7 @@ def test_a_name_that_torch_prints(name, monkeypatch):
 
 
 def test_every_failing_guard_of_a_recompilation():
-    """recompiles_verbose lists the guards that fail, entry by entry."""
+    """recompiles_verbose lists all failed guards, entry by entry."""
     with listening(recompiles_verbose=True) as said:
         nbcompile.reset()
         compiled = nbcompile.compile(lambda x, y: x + y, backend="eager", dynamic=False)
@@ -199,7 +199,7 @@ def test_every_failing_guard_of_a_recompilation():
 
 @pytest.mark.compiles
 def test_a_frame_that_breaks_and_one_that_is_refused():
-    """Both are printed, under their compile ids; nothing of a log can end a compile."""
+    """A frame with a break and a refused frame are printed with their compile ids; no log ends a compile."""
 
     def broken(x):
         x = x + 1
@@ -218,7 +218,7 @@ def test_a_frame_that_breaks_and_one_that_is_refused():
 
 
 def test_nothing_is_recorded_while_no_log_is_on(monkeypatch):
-    """Without a recorder and a log, no page is begun."""
+    """Without a recorder and a log, no page is created."""
     begun = []
     monkeypatch.setattr(recorder, "FrameDraft", lambda *names: begun.append(names))
     run(f, backend="eager")
@@ -229,7 +229,7 @@ PROGRAM = "import torch, nbcompile\n@nbcompile.compile\ndef f(x): return x.sin()
 
 
 def test_the_variables_from_outside(tmp_path):
-    """TORCH_LOGS prints with compile id and name in each line; TORCH_COMPILE_DEBUG writes a folder, and says where."""
+    """TORCH_LOGS prints compile id and name in each line; TORCH_COMPILE_DEBUG writes a folder, and prints it."""
     told = programs.run(tmp_path, PROGRAM, TORCH_LOGS="output_code,graph_sizes", TORCH_COMPILE_DEBUG="1").stderr
     lines = told.splitlines()
     assert any(re.search(r"\] \[0/0\] \[__output_code\] Output code:", line) for line in lines)
@@ -242,7 +242,7 @@ def test_the_variables_from_outside(tmp_path):
 
 
 def test_a_disk_that_refuses(tmp_path):
-    """A debug folder that cannot be made is one line, and the program goes on."""
+    """A debug folder that cannot be created is reported in one line, and the program continues."""
     (tmp_path / "taken").write_text("")
     told = programs.run(
         tmp_path, PROGRAM, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path / "taken")
@@ -251,7 +251,7 @@ def test_a_disk_that_refuses(tmp_path):
 
 
 def test_a_users_mistake_prints_no_log_of_torchs(tmp_path):
-    """A product of sizes that do not fit: our error alone."""
+    """Sizes that do not match raise our error, without a log of torch's."""
     text = PROGRAM.replace("x.sin() + 1", "x.view(2, 2) @ torch.ones(3, 3)").replace(
         "f(torch.ones(4))", "try: f(torch.ones(4))\nexcept Exception as e: print(type(e).__name__)"
     )

@@ -1,4 +1,4 @@
-"""Artifacts of TORCH_LOGS out of a record."""
+"""Artifacts of TORCH_LOGS from a record."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests.views import sample_records as sample
 
 
 def test_every_name_that_is_listed_is_printed():
-    """Either from the record of a finished frame, or while it happens."""
+    """Each listed name is printed from a finished frame's record, or live."""
     assert log_names.PRINTED.keys() <= ARTIFACTS.keys() | set(log_names.LIVE)
 
 
 @pytest.mark.parametrize("name", sorted(ARTIFACTS))
 def test_a_frame_that_has_nothing_of_it_prints_nothing(name):
-    """And one that was skipped is no error."""
+    """A skipped frame without an artifact prints no empty text."""
     (frame, *_) = sample.skipped().frames
     assert all(text.strip() for text in ARTIFACTS[name](frame))
 
 
 def test_a_graph_is_a_table():
-    """A header, a rule, and a row for each node, in columns."""
+    """The table has a header, a rule, and a row for each node, in columns."""
     graph = sample.simple_frame().graph
     head, rule, *rows = tabulate(graph).split("\n")
     assert head.split() == ["opcode", "name", "target", "args"] and set(rule) <= {"-", " "}
@@ -31,13 +31,13 @@ def test_a_graph_is_a_table():
 
 
 def test_a_line_number_is_printed_at_its_first_instruction():
-    """As the module ``dis`` does."""
+    """The line number is printed as by the module ``dis``."""
     lines = disassembly([Instruction(0, "RESUME", "", 3), Instruction(2, "NOP", "", 3), Instruction(4, "NOP", "", 4)])
     assert [line.split()[0] for line in lines.split("\n")] == ["3", "2", "4"]
 
 
 def test_guards_are_below_the_value_that_they_check():
-    """Each value once."""
+    """Each source appears once, above its guards."""
     text = guard_tree(sample.simple_frame().guards)
     assert text.startswith("GUARDS:\n\nTREE_GUARD_MANAGER:\n+- RootGuardManager")
     sources = [line for line in text.split("\n") if "GuardManager: source=" in line]
@@ -45,7 +45,7 @@ def test_guards_are_below_the_value_that_they_check():
 
 
 def test_the_output_code_is_kernels_and_wrapper():
-    """In one text, as torch logs it."""
+    """The text has the kernels and the wrapper, as in torch's log."""
     frame = sample.simple_frame()
     text = output_code(frame)
     assert frame.compiled_graph.wrapper.rstrip() in text

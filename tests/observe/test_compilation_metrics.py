@@ -1,4 +1,4 @@
-"""torch's list of compilation metrics is filled where a program reads it."""
+"""torch's list of compilation metrics is filled, for programs that read it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def failing(x):
 
 
 def calls(compiler, backend="eager"):
-    """Every way in which a compile goes."""
+    """Calls with each outcome of a compile."""
     compiler(broken, backend=backend)(torch.ones(3))
     compiled = compiler(scaled, backend=backend)
     for call in ((torch.ones(3), 1), (torch.ones(3), 2), (torch.ones(4), 3)):
@@ -53,7 +53,7 @@ def calls(compiler, backend="eager"):
 
 
 def rows(compiler):
-    """The list after these calls, without what differs by name only."""
+    """The list after these calls, with comparable values."""
     torch._dynamo.utils.clear_compilation_metrics()
     calls(compiler)
     found = torch._dynamo.utils.get_compilation_metrics()
@@ -66,7 +66,7 @@ def rows(compiler):
 
 @pytest.mark.compiles
 def test_it_is_what_torch_compile_gives():
-    """The same rows in the same order, with the same sizes, reasons and places."""
+    """The rows have torch.compile's order, sizes, reasons and lines."""
     theirs = rows(torch.compile)
     ours = rows(nbcompile.compile)
     assert [row["co_name"] for row in ours] == [row["co_name"] for row in theirs]
@@ -76,7 +76,7 @@ def test_it_is_what_torch_compile_gives():
 
 @pytest.mark.compiles
 def test_times_and_guards():
-    """Each row says when it began, how long it and its backend took, and how many guards hold."""
+    """Each row has its start time, its duration and its backend's, and its number of guards."""
     calls(nbcompile.compile, backend="aot_eager")
     *compiled, failed = torch._dynamo.utils.get_compilation_metrics()
     assert [row.compile_id.partition("/")[2] for row in compiled] == ["0", "0", "0", "1", "2"]
@@ -92,7 +92,7 @@ def test_times_and_guards():
 
 
 def backward_rows(compiler, backend):
-    """The rows after a forward and a backward pass, by the fields that every backward has in torch."""
+    """The rows after a forward and a backward pass, with the fields that each backward has in torch."""
     torch._dynamo.utils.clear_compilation_metrics()
     compiler(lambda x: (x.sin() * 2).sum(), backend=backend)(torch.ones(3, requires_grad=True)).backward()
     found = [row for row in torch._dynamo.utils.get_compilation_metrics() if row.compile_id is not None]
@@ -105,7 +105,7 @@ def backward_rows(compiler, backend):
 
 @pytest.mark.compiles
 def test_a_backward_graph_has_a_row():
-    """It is torch's row: the frame's compile id, how long the backward took, and nothing about the frame."""
+    """The backward's row is torch's: the frame's compile id, the duration, and no facts about the frame."""
     ours = backward_rows(nbcompile.compile, "aot_eager")
     assert ours == backward_rows(torch.compile, "aot_eager")
     assert ours[1] == (False, None, None, None, True, True)
@@ -114,7 +114,7 @@ def test_a_backward_graph_has_a_row():
 
 @pytest.mark.fast_path
 def test_an_entry_from_the_store_has_a_row(tmp_path):
-    """A later process reads that there is code and guards, how long it took, and no graph: nothing was traced."""
+    """A loaded entry has a row with code, guards and duration, and without a graph: nothing was traced."""
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, torch._dynamo.utils, nbcompile\n"
@@ -129,7 +129,7 @@ def test_an_entry_from_the_store_has_a_row(tmp_path):
 
 @pytest.mark.fast_path
 def test_torchs_module_is_not_imported_for_it():
-    """A program that does not look at the list never imports torch's compiler."""
+    """A program that does not read the list does not import torch's compiler."""
     program = (
         "import sys, torch, nbcompile\n"
         "nbcompile.compile(torch.sin, backend='eager')(torch.ones(2))\n"
@@ -139,7 +139,7 @@ def test_torchs_module_is_not_imported_for_it():
 
 
 def test_torchs_module_is_being_imported(monkeypatch, recwarn):
-    """By another thread, which has not come to the list yet: nothing is noted, and the compile goes on."""
+    """If another thread is importing torch's module, nothing is noted, and the compile continues."""
     compiled = nbcompile.compile(scaled, backend="eager")
     compiled(torch.ones(3), 1)
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", types.ModuleType("torch._dynamo.utils"))

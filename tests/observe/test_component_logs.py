@@ -1,4 +1,4 @@
-"""A line about each frame for a part of the compiler; parts of torch of which nothing is printed are named once."""
+"""One line about each frame for a component; unsupported components of torch are reported once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_component_without_details(component, line):
 
 @pytest.mark.compiles
 def test_all_components():
-    """``TORCH_LOGS=all`` is torch's name for everything: the lines of all three parts, and no remark on other names."""
+    """``TORCH_LOGS=all`` prints the lines of all three components, and no remark."""
     with listening(all=logging.INFO) as said:
         run()
     assert [text.partition(" ")[0] for _, text in said] == ["f", "AOTAutograd:", "backend"]
@@ -42,7 +42,7 @@ def test_all_components():
 @pytest.mark.compiles
 @pytest.mark.parametrize("name", sorted(log_names.TORCHS_COMPONENTS))
 def test_a_component_of_which_nothing_is_printed(name, monkeypatch):
-    """One line says whose it is, once."""
+    """A component without a log here is reported in one line, once."""
     torch_logs._warned.clear()
     logs = torch._logging._internal  # set_logs has keywords for some components; TORCH_LOGS takes all
     modules = logs.log_registry.log_alias_to_log_qnames[name]
@@ -55,6 +55,6 @@ def test_a_component_of_which_nothing_is_printed(name, monkeypatch):
 
 
 def test_every_component_of_torch_is_decided():
-    """Each part that torch registers is one of ours, or has a reason; ``torch`` is everything."""
+    """Each component of torch is one of ours, or has a reason; ``torch`` is all."""
     known = {name for name in torch._logging._internal.log_registry.log_alias_to_log_qnames if "." not in name}
     assert known - {*log_names.COMPONENTS, *log_names.TORCHS_COMPONENTS, "torch", "nbcompile"} == set()

@@ -10,7 +10,7 @@ from tests.views import sample_records as sample
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of the test, and the variable that asks for it."""
+    """A temporary folder, and the variable that asks for it."""
     monkeypatch.setenv(debug_folder.FOLDER_VARIABLE, str(tmp_path))
     monkeypatch.setenv(debug_folder.VARIABLE, "1")
     debug_folder.run_folder.cache_clear()
@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_frames_are_wanted_only_where_the_variable_is_set(monkeypatch):
-    """As torch reads it: "1"."""
+    """The variable must be "1", as in torch."""
     subscriber = debug_folder.DebugFolder()
     for value, wanted in (("1", True), ("0", False), ("", False)):
         monkeypatch.setenv(debug_folder.VARIABLE, value)
@@ -27,7 +27,7 @@ def test_frames_are_wanted_only_where_the_variable_is_set(monkeypatch):
 
 
 def test_each_frame_has_a_folder_with_its_artifacts(folder):
-    """Only files that say something are written."""
+    """Only artifacts with content are written."""
     frame = sample.simple_frame()
     debug_folder.DebugFolder().receive(frame, ())
     written = {path.name: path for path in folder.rglob("*") if path.is_file()}
@@ -36,7 +36,7 @@ def test_each_frame_has_a_folder_with_its_artifacts(folder):
 
 
 def test_a_disk_that_refuses_is_a_warning(folder, monkeypatch, caplog):
-    """It happens at the end of a compile, in the middle of the program."""
+    """A write error at the end of a compile is a warning."""
     (folder / "torch_compile_debug").write_text("a file where the folder should be")
     debug_folder.DebugFolder().receive(sample.simple_frame(), ())
     assert not [path for path in folder.rglob("*.txt") if path.is_file()]

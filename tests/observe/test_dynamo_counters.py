@@ -1,4 +1,4 @@
-"""torch's counters are kept where a program reads them."""
+"""torch's counters are filled, for programs that read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broken(x):
 
 
 def counted(compiler):
-    """What counting shows of one program, but for the words of the breaks."""
+    """The counters after one program, without the texts of breaks."""
     counters = torch._dynamo.utils.counters
     counters.clear()
     compiled = compiler(broken, backend="eager")
@@ -37,7 +37,7 @@ def counted(compiler):
 
 
 def test_a_program_is_counted_as_torch_counts_it(counters):
-    """Frames, graphs, calls in graphs, breaks by title, and resume functions, a recompilation included."""
+    """Frames, graphs, calls, breaks by title and resume functions are counted as in torch, with a recompile."""
     torch._dynamo.reset()
     expected = counted(torch.compile)
     torch._dynamo.reset()
@@ -46,7 +46,7 @@ def test_a_program_is_counted_as_torch_counts_it(counters):
 
 
 def test_a_frame_that_cannot_be_compiled_is_not_ok(counters):
-    """It is counted among all frames, and its break with its reason."""
+    """A failed frame counts in the total, and its break with its reason."""
 
     def skipped(x):
         for _ in range(2):
@@ -63,7 +63,7 @@ def test_a_frame_that_cannot_be_compiled_is_not_ok(counters):
 
 
 def test_seconds_are_told_by_stage(counters):
-    """``compile_times`` lists what a compile took, as often as one was made."""
+    """``compile_times`` lists the stages of each compile."""
     times = torch._dynamo.utils.compilation_time_metrics
     before = {name: len(found) for name, found in times.items()}
     nbcompile.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
@@ -74,7 +74,7 @@ def test_seconds_are_told_by_stage(counters):
 
 @pytest.mark.fast_path
 def test_counting_imports_nothing():
-    """A program that did not import torch's module does not get it from a compile."""
+    """A compile does not import torch's module for a program that did not."""
     text = (
         "import sys, torch, nbcompile\n"
         "nbcompile.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n"

@@ -1,4 +1,4 @@
-"""Counters of what a process compiles."""
+"""Counters of compilation in a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.processes import python
 
 @pytest.fixture(autouse=True)
 def counting():
-    """Counting is on, from zero."""
+    """Counters are enabled, from zero."""
     COUNTS.begin_again()
     COUNTS.counting = True
     yield
@@ -32,7 +32,7 @@ def f(x):
 
 @pytest.mark.compiles
 def test_what_is_compiled_is_counted():
-    """Frames, graphs, operators, breaks, kernels, recompilations and stages of a call with two sizes."""
+    """Frames, graphs, operators, breaks, kernels, recompiles and stages are counted."""
     compiled = nbcompile.compile(f, isolate_recompiles=True)
     compiled(torch.ones(3))
     counts = nbcompile.metrics()
@@ -50,7 +50,7 @@ def test_what_is_compiled_is_counted():
 
 @pytest.mark.compiles
 def test_calls_of_compiled_code_are_not_counted():
-    """Further calls change no counter."""
+    """Cache hits change no counter."""
     compiled = nbcompile.compile(f, isolate_recompiles=True)
     compiled(torch.ones(3))
     before = nbcompile.metrics()
@@ -61,7 +61,7 @@ def test_calls_of_compiled_code_are_not_counted():
 
 @pytest.mark.compiles
 def test_nothing_is_recorded_before_it_is_asked_for():
-    """While counting is off, frames are neither recorded nor counted."""
+    """While counters are disabled, frames are neither recorded nor counted."""
     COUNTS.counting = False
     assert not COUNTS.wants_frames()
     began = time.time()
@@ -74,7 +74,7 @@ def test_nothing_is_recorded_before_it_is_asked_for():
 
 @pytest.mark.compiles
 def test_the_text_for_prometheus_can_be_read():
-    """Its own parser reads every sample; labels are escaped."""
+    """Prometheus's own parser reads each sample; labels are escaped."""
     from prometheus_client.parser import text_string_to_metric_families
 
     COUNTS._breaks['a "title"\n'] += 2
@@ -91,7 +91,7 @@ def test_the_text_for_prometheus_can_be_read():
 
 
 def test_without_prometheus_client(monkeypatch):
-    """The error says what to install; the counters need nothing."""
+    """The error names the missing package; the counters do not need it."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(ImportError, match=r"nbcompile\[metrics\]"):
         nbcompile.prometheus()
@@ -100,7 +100,7 @@ def test_without_prometheus_client(monkeypatch):
 
 @pytest.mark.parametrize(("value", "counting"), [("1", True), ("0", False), ("", False)])
 def test_the_variable(monkeypatch, value, counting):
-    """NBCOMPILE_METRICS=1 begins to count at the start."""
+    """NBCOMPILE_METRICS=1 enables the counters at import."""
     monkeypatch.setenv(metrics.VARIABLE, value)
     assert metrics.Metrics().wants_frames() == counting
 

@@ -1,4 +1,4 @@
-"""Pictures of the table in docs/design/observability.md: what is shown of an output, and how it is written."""
+"""Pictures of the table in docs/design/observability.md: the shown part of an output, and the PNG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.observe.page_commands import ROWS
 
 
 def test_the_first_lines_are_shown():
-    """The prefix of a log goes, long lines are wrapped, and what is left out is counted; it is text, and no HTML."""
+    """The log prefix is removed, long lines wrap, omitted lines are counted, and the text is escaped."""
     log = "V1125 22:57:04.073000 25789 nbcompile/observe/torch_logs.py:94] [0/0] [__graph_breaks] <b>\n"
     page = pictures.terminal(log + "x" * (pictures.COLUMNS + 1) + "\n" + "line\n" * pictures.LINES)
     assert ">[0/0] [__graph_breaks] &lt;b&gt;\n" in page
@@ -25,7 +25,7 @@ def test_the_first_lines_are_shown():
 
 @pytest.mark.parametrize("width", [3, 4])
 def test_a_picture_of_few_colours(width):
-    """Two pixels are one byte where there are no more than sixteen colours; white stays white."""
+    """With at most sixteen colours two pixels are one byte; white remains white."""
     rows = np.full((2, width, 3), 255, np.uint8)
     rows[1, 1] = 0
     found = pictures.png(rows, 16)
@@ -37,7 +37,7 @@ def test_a_picture_of_few_colours(width):
 
 
 def test_pictures_are_small():
-    """All rows together are less than a megabyte."""
+    """All pictures together have less than a megabyte."""
     sizes = [(pictures.TARGET / f"{name}.png").stat().st_size for _, name in ROWS]
     assert sum(sizes) < 1 << 20
     assert max(sizes) < 1 << 17

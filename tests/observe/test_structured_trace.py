@@ -1,4 +1,4 @@
-"""TORCH_TRACE: the real tlparse reads what is written."""
+"""TORCH_TRACE: the real tlparse reads our trace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TLPARSE = Path(sys.executable).parent / "tlparse"
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory):
-    """What tlparse said, and the folder that it made of a trace of ours."""
+    """tlparse's output, and its folder for a trace of ours."""
     folder = tmp_path_factory.mktemp("trace")
     log = programs.traced(folder, programs.OURS)
     words = [TLPARSE, log, "-o", folder / "pages", "--no-browser", "--strict-compile-id", "--verbose"]
@@ -30,7 +30,7 @@ def parsed(tmp_path_factory):
 
 
 def test_tlparse_understands_every_record_of_ours(parsed):
-    """Only create_symbol, which is ShapeEnv's own and unknown to tlparse, is left over."""
+    """tlparse knows each record, except ShapeEnv's create_symbol."""
     done, _ = parsed
     said = done.stdout + done.stderr
     assert "Failed to parse" not in said
@@ -38,7 +38,7 @@ def test_tlparse_understands_every_record_of_ours(parsed):
 
 
 def test_each_compile_has_its_pages(parsed):
-    """Graph, ATen graphs, guards, code, metrics, breaks and reasons, under the compile id."""
+    """Each compile id has its graph, ATen graphs, guards, code, metrics, breaks and reasons."""
     _, pages = parsed
     folders = {path.name for path in pages.iterdir() if path.is_dir()}
     assert {"-_0_0_0", "-_1_0_0", "-_0_1_0", "-_1_1_0"} <= folders
@@ -54,7 +54,7 @@ def test_each_compile_has_its_pages(parsed):
 
 
 def test_every_record_with_a_text_is_one_page(parsed):
-    """Compile by compile: tlparse loses none, makes none up, and its index links each; events share a file."""
+    """tlparse writes one page for each record with a text, and links it; events share a file."""
     _, pages = parsed
     (log,) = (pages.parent / "trace").glob("*.log")
     records = [json.loads(line) for line in re.findall(r"^V\d{4} \S+ \d+ \S+\] (\{.*)$", log.read_text(), re.MULTILINE)]
@@ -71,7 +71,7 @@ def test_every_record_with_a_text_is_one_page(parsed):
 
 
 def test_the_pages_say_what_happened(parsed):
-    """The index has the function and its line; the metrics count; the events have begin and end in pairs."""
+    """The index has the function and its line; the metrics count; events are in begin and end pairs."""
     _, pages = parsed
     index = (pages / "index.html").read_text()
     assert "program.py" in index
@@ -86,14 +86,14 @@ def test_the_pages_say_what_happened(parsed):
 
 
 def test_the_program_on_a_page_runs(parsed, tmp_path):
-    """fx_graph_runnable is a program: it compiles the graph again, and compares it with eager mode."""
+    """fx_graph_runnable compiles the graph again, and compares it with eager mode."""
     _, pages = parsed
     (page,) = (pages / "-_0_0_0").glob("fx_graph_runnable*")
     assert "0/0: compiled equals eager" in programs.run(tmp_path, page.read_text()).stdout
 
 
 def test_a_frame_from_the_store_is_a_hit():
-    """tlparse marks pages by these names: a frame that was loaded is a hit, one that was compiled a miss."""
+    """A loaded frame is a hit and a compiled one a miss, by the names that tlparse knows."""
     frame = next(frame for frame in sample_records.simple().frames if frame.compiled_graph)
     for cause, name in ((LOADED, "fx_graph_cache_hit"), ("first call", "fx_graph_cache_miss")):
         changed = dataclasses.replace(frame, cause=cause, store="goes into the store, for later processes")
@@ -102,7 +102,7 @@ def test_a_frame_from_the_store_is_a_hit():
 
 
 def test_a_folder_that_refuses(tmp_path):
-    """One line; the program goes on."""
+    """A folder that cannot be written is reported in one line, and the program continues."""
     (tmp_path / "taken").write_text("")
     done = programs.run(tmp_path, programs.OURS, TORCH_TRACE=str(tmp_path / "taken" / "x"))
     assert done.stdout == "half\nhalf\n"
@@ -111,7 +111,7 @@ def test_a_folder_that_refuses(tmp_path):
 
 
 def test_every_entry_is_json():
-    """Of every sample record, metadata can be written as JSON, and events are sorted."""
+    """For each sample record, the metadata are JSON, and the events are sorted."""
     for build in sample_records.ALL.values():
         record = build()
         for frame in record.frames:

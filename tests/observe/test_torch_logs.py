@@ -18,7 +18,7 @@ from nbcompile.observe import torch_logs
 
 @contextlib.contextmanager
 def listening(**artifacts):
-    """Everything that is said inside, message by message, with the logs switched on as users do."""
+    """The messages in the block, with the logs enabled as users do."""
     said = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(record.getMessage())
@@ -50,7 +50,7 @@ def outer(x):
 
 
 def test_a_break_tells_place_reason_operands_and_stack():
-    """First the innermost line, then why, then the report, then what waits on the operand stack, then the stack."""
+    """The order is: innermost line, reason, report, operand stack, user stack."""
     with listening(graph_breaks=True) as said:
         compiled(outer)(torch.ones(2))
     first = said[0].splitlines()
@@ -79,7 +79,7 @@ def test_a_break_tells_place_reason_operands_and_stack():
 
 
 def test_a_break_that_is_met_again_is_told_in_short():
-    """The second time the user's stack is left out; after a reset it is told in full again."""
+    """A repeated break has no user stack; after a reset it is reported in full again."""
     with listening(graph_breaks=True) as said:
         compiled(outer)(torch.ones(2))
         compiled(outer)(torch.ones(2))
@@ -98,7 +98,7 @@ def in_loop(x):
 
 
 def test_a_skip_tells_both_reasons():
-    """What cannot be resumed after skips the function: both reports, joined."""
+    """If a frame with a break cannot be resumed, the function is skipped, with both reports."""
     with listening(graph_breaks=True) as said:
         compiled(in_loop)(torch.ones(2))
     (text,) = said
@@ -119,7 +119,7 @@ def in_try(x):
 
 
 def test_a_partial_compile_tells_where_it_stops():
-    """Where the frame cannot resume, what came before is compiled: the prefix says so."""
+    """If a frame cannot resume, the part before is compiled, and the prefix says so."""
     with listening(graph_breaks=True) as said:
         compiled(in_try)(torch.ones(2))
     assert "Encountered graph break that we cannot resume from. Compiling up to the previous resumable state" in said[0]
@@ -132,7 +132,7 @@ def twice(x):
 
 
 def test_resume_functions_are_one_line_of_the_traceback():
-    """A function and what it goes on in are one entry, under the function's name; a jump has no prefix."""
+    """A function and its resume functions are one entry, by the function's name; a jump has no prefix."""
     with listening(graph_breaks=True) as said:
         compiled(twice)(torch.ones(2))
     jump = said[1]
@@ -142,7 +142,7 @@ def test_resume_functions_are_one_line_of_the_traceback():
 
 
 def test_verbose_shows_the_compilers_view():
-    """With config.verbose: where this attempt began, and the last instructions that were traced."""
+    """With config.verbose the message has the start of the attempt, and the last traced instructions."""
     with nbcompile.config.patch(verbose=True), listening(graph_breaks=True) as said:
         compiled(outer)(torch.ones(2))
     assert "tracing attempt started here" in said[0]
@@ -163,7 +163,7 @@ def test_nothing_is_said_unasked():
 
 
 def test_recompilations():
-    """Each recompilation names the function, its place and the guard that failed."""
+    """Each recompile has the function, its line and the failed guard."""
     f = compiled(lambda x: x + 1)
     with listening(recompiles=True) as said:
         f(torch.ones(2))
@@ -179,7 +179,7 @@ def append(x, xs):
 
 
 def test_side_effects_by_policy():
-    """Replayed side effects are logged; the policy can silence them, warn, or refuse."""
+    """Replayed side effects are logged, silent, warned of, or refused, by policy."""
     with listening(side_effects=True) as said:
         compiled(append)(torch.ones(2), [])
     assert "xs" in said[0]
@@ -197,7 +197,7 @@ def test_side_effects_by_policy():
 
 
 def test_breaks_that_most_people_miss_are_warned_of_once(monkeypatch):
-    """A C function and .item() warn, with hints and place: once."""
+    """A C function and .item() warn once, with hints and line."""
     monkeypatch.setattr(torch_logs, "_warned", set())
     for function, words in (
         (lambda x: x + zlib.crc32(b"a"), ("zlib.crc32", "allow_in_graph")),

@@ -1,4 +1,4 @@
-"""Traces of the real torch.compile, and of ours, as records; cut off, compressed, of several ranks, hostile."""
+"""Traces of the real torch.compile, and of nbcompile, as records; truncated, compressed, multi-rank, hostile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opened():
 
 
 def test_a_trace_of_torch_compile(opened):
-    """Frames, functions, causes and the version of torch are those of the program."""
+    """Frames, functions, causes and torch's version are those of the program."""
     (record,) = opened.records.values()
     assert record.environment.torch == "2.13.0+cpu"
     assert [(frame.id, frame.function, frame.status, frame.cause) for frame in record.frames] == [
@@ -42,7 +42,7 @@ def test_a_trace_of_torch_compile(opened):
 
 
 def test_its_graphs_have_nodes_types_and_lines(opened):
-    """Operators with shapes, the user's line of each, and what each reads."""
+    """Each operator has its shape, its user line, and its inputs."""
     frame = opened.records[0].frames[0]
     nodes = {node.name: node for node in frame.graph.nodes}
     assert list(nodes) == ["L_x_", "L_w_", "matmul", "y", "output"]
@@ -56,7 +56,7 @@ def test_its_graphs_have_nodes_types_and_lines(opened):
 
 
 def test_its_break_is_where_the_user_sees_it(opened):
-    """Title, reason, hints and the line inside the compiled function; the second attempt adds none."""
+    """The break has title, reason, hints and user line; the second attempt adds none."""
     (met,) = opened.records[0].frames[0].breaks
     assert met.title == "Failed to trace builtin operator"
     assert met.reason == "when attempting to trace CALL: a function call, e.g. f(x, y)"
@@ -66,13 +66,13 @@ def test_its_break_is_where_the_user_sees_it(opened):
 
 
 def test_its_recompilation_has_both_values(opened):
-    """Which entry refused, what it expected and what it got."""
+    """A recompile has the entry that refused, the expected value, and the actual one."""
     (failed,) = opened.records[0].frames[1].failed_guards
     assert (failed.compile_id, failed.expected, failed.actual, failed.source) == ("0/0", "4", "5", "L['x']")
 
 
 def test_its_guards_kernels_symbols_and_times(opened):
-    """Each as many as torch printed; the kernels have their C++."""
+    """There are as many guards, kernels, symbols and times as torch printed; kernels have their C++."""
     first, again = opened.records[0].frames[:2]
     assert {"TENSOR_MATCH", "GLOBAL_STATE"} <= {guard.kind for guard in first.guards}
     assert any(guard.source == "L['w']" and guard.kind == "TENSOR_MATCH" for guard in first.guards)
@@ -85,7 +85,7 @@ def test_its_guards_kernels_symbols_and_times(opened):
 
 
 def test_operators_that_its_code_calls_are_counted(opened):
-    """The products of matrices are calls of the library, forward and backward, and no generated kernels."""
+    """Matrix products are library calls in the forward and the backward graph, and no kernels."""
     (record,) = opened.records.values()
     called = [kernel for kernel in record.frames[0].compiled_graph.kernels if kernel.language == "aten"]
     assert [kernel.name for kernel in called] == ["extern_kernels.mm", "extern_kernels.mm"]
@@ -93,12 +93,12 @@ def test_operators_that_its_code_calls_are_counted(opened):
 
 
 def test_it_is_named_after_its_compiler(opened):
-    """The title says whose trace it is, and no rank where there are none."""
+    """The title has the compiler, and no rank if there is none."""
     assert opened.records[0].function == "f in a trace of torch.compile"
 
 
 def test_it_is_drawn(opened, tmp_path):
-    """As text with source lines, and as a page; what the trace lacks is named, and drawn nowhere."""
+    """The record is drawn as text and as a page; missing parts are named."""
     (record,) = opened.records.values()
     told = text.render(record)
     assert "y=torch.relu(x@w)" in told
@@ -112,7 +112,7 @@ def test_it_is_drawn(opened, tmp_path):
 
 @pytest.mark.peer
 def test_a_trace_that_is_made_now(tmp_path):
-    """The installed torch's own trace has the program's four frames, its break and its recompilations."""
+    """The installed torch's trace has four frames, a break, and the recompiles."""
     (record,) = trace_reader.read(programs.traced(tmp_path, programs.TORCHS)).records.values()
     assert [frame.id for frame in record.frames] == ["0/0", "0/1", "1/0", "1/1"]
     assert all(frame.status == "compiled" and frame.graph.nodes for frame in record.frames)
@@ -121,7 +121,7 @@ def test_a_trace_that_is_made_now(tmp_path):
 
 
 def test_a_trace_of_ours_is_whole(tmp_path):
-    """Kernels, fusion decisions and residual programs come back; nothing is missing, and no note says so."""
+    """Kernels, fusion decisions and residual programs are read back, without a note."""
     trace = trace_reader.read(programs.traced(tmp_path, programs.OURS).parent)
     assert trace.notes == ()
     frames = trace.records[0].frames
@@ -139,7 +139,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def test_a_trace_of_ours_that_is_cut_off(tmp_path):
-    """It is not taken for torch.compile's: title and note say whose it is, and what is missing."""
+    """A truncated trace of ours is recognised as ours, and the note lists what is missing."""
     lines = programs.traced(tmp_path, programs.OURS).read_text().splitlines(keepends=True)
     first = next(at for at, line in enumerate(lines) if '"nbcompile_record"' in line)
     (tmp_path / "cut.log").write_text("".join(lines[:first]))
@@ -151,7 +151,7 @@ def test_a_trace_of_ours_that_is_cut_off(tmp_path):
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.99])
 def test_a_trace_that_is_cut_off(tmp_path, share):
-    """In the middle of a line: it is read so far, as a file and compressed, and it is drawn."""
+    """A trace that ends in the middle of a line is read so far, plain or compressed."""
     content = "".join(whole())
     content = content[: int(len(content) * share)]
     (tmp_path / "cut.log").write_text(content)
@@ -165,7 +165,7 @@ def test_a_trace_that_is_cut_off(tmp_path, share):
 
 
 def test_several_ranks(tmp_path, capsys):
-    """One record each, by file name or by the lines themselves; what differs between them comes first."""
+    """Each rank has a record, by file name or by line prefix; their differences come first."""
     lines = whole()
     write(tmp_path / "dedicated_log_torch_trace_rank_0_a.log", lines)
     short = [line.replace('{"', '{"rank": 1, "', 1) if line[0] == "V" else line for line in lines]
@@ -183,7 +183,7 @@ def test_several_ranks(tmp_path, capsys):
 
 
 def test_runs_of_one_folder_are_not_mixed(tmp_path):
-    """Compile ids begin anew in each process: the newest file of a rank is shown, and the others are named."""
+    """Compile ids restart in each process: a rank's newest file is shown, and the others are named."""
     lines = whole()
     for name, age in (("new", 1), ("a_old", 2), ("z_old", 3)):
         kept = (
@@ -202,7 +202,7 @@ def test_runs_of_one_folder_are_not_mixed(tmp_path):
 
 
 def test_the_main_process_of_one_run(tmp_path):
-    """A child process writes a file of its own, later; where one run is meant, the first file is taken."""
+    """A child process writes a later file; for one run, the first file is read."""
     lines = whole()
     write(tmp_path / "dedicated_log_torch_trace_z_parent.log", lines)
     child = [line.replace("0/0", "9/9") for line in lines]
@@ -215,7 +215,7 @@ def test_the_main_process_of_one_run(tmp_path):
 
 
 def test_a_folder_above_the_trace(tmp_path, capsys):
-    """The message names the folders in which traces are."""
+    """The error names the folders that contain traces."""
     (tmp_path / "trace").mkdir()
     write(tmp_path / "trace" / "it.log", whole())
     assert main(["open", str(tmp_path)]) == 2
@@ -224,7 +224,7 @@ def test_a_folder_above_the_trace(tmp_path, capsys):
 
 @pytest.mark.timeout(60)
 def test_files_that_are_no_records(tmp_path, capsys, monkeypatch):
-    """Pipes and devices, which may never end, other bytes, and records beyond the limit: one line each, exit code 2."""
+    """Pipes, devices, binary files, and oversized records are one line each, with exit code 2."""
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "random.bin").write_bytes(b"\x83\xff" * 100)
     (tmp_path / "damaged.json").write_bytes(b'{"version": "\xff"}')
@@ -242,7 +242,7 @@ def test_files_that_are_no_records(tmp_path, capsys, monkeypatch):
 
 
 def test_lines_that_are_no_records(tmp_path):
-    """They are counted in one sentence, and the rest is read."""
+    """Invalid lines are counted in one sentence, and the others are read."""
     lines = whole()
     lines[3:3] = ["Traceback (most recent call last):\n", "V1123 22:45:21.189000 19943 x.py:1] {broken\n"]
     trace = trace_reader.read(write(tmp_path / "it.log", lines))
@@ -251,7 +251,7 @@ def test_lines_that_are_no_records(tmp_path):
 
 
 def test_what_is_no_trace(tmp_path, capsys):
-    """An empty folder, a file of other text, a file that is not there: one line each, exit code 2."""
+    """An empty folder, another text file, and a missing file are one line each, with exit code 2."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.log").write_text("hello\n")
     for name, says in (("empty", "holds no file"), ("other.log", "holds no compiles"), ("none", "No such file")):
@@ -266,7 +266,7 @@ def record_line(name: str, value: object, payload: str = "", **more: object) -> 
 
 
 def test_markup_stays_text(tmp_path):
-    """Names, code, breaks and files with HTML in them are shown as they are."""
+    """HTML in names, code, breaks and files is escaped."""
     harm = "<script>alert(1)</script>"
     lines = [
         record_line("compilation_metrics", {"co_name": harm, "co_filename": f"/{harm}.py", "co_firstlineno": 1}),
@@ -281,7 +281,7 @@ def test_markup_stays_text(tmp_path):
 
 
 def test_no_file_that_a_trace_names_is_opened(tmp_path):
-    """The source is what the trace says, not what the named file holds here."""
+    """The source is the trace's text: the named file is not opened."""
     secret = tmp_path / "secret.py"
     secret.write_text("the secret\n" * 20)
     lines = [
@@ -306,7 +306,7 @@ def test_no_file_that_a_trace_names_is_opened(tmp_path):
     ids=range(13),
 )  # fmt: skip
 def test_texts_that_take_long_to_search(tmp_path, payload):
-    """Deep, long and repetitive texts are read within seconds, whatever they are said to be."""
+    """Deep, long and repetitive texts are parsed within seconds."""
     names = ("dynamo_output_graph", "dynamo_cpp_guards_str", "inductor_output_code", "aot_joint_graph")
     lines = [record_line(name, {}, payload) for name in names]
     for name in ("dynamo_graph_break_reason", "recompile_reasons", "f_ORIGINAL_BYTECODE", "nbcompile_record"):
@@ -317,7 +317,7 @@ def test_texts_that_take_long_to_search(tmp_path, payload):
 
 
 def test_damaged_bytes_never_raise(tmp_path):
-    """Of two hundred traces with random damage, each is read, or is said to be none."""
+    """Each of two hundred damaged traces is read, or refused."""
     chance, original = random.Random(5), "".join(whole()[:400]).encode()
     for _ in range(200):
         damaged = bytearray(original)
@@ -335,7 +335,7 @@ def test_damaged_bytes_never_raise(tmp_path):
 
 
 def test_values_of_any_type(tmp_path):
-    """Metadata whose fields are of other types than torch's are passed over."""
+    """Metadata with fields of other types are skipped."""
     values = [None, 3, "x", [], {}, [1, 2], {"stack": 3}, {"co_firstlineno": "x"}, {"symbol": []}, True, 1e400]
     names = ("dynamo_start", "compilation_metrics", "create_symbol", "str", "artifact", "chromium_event", "rank")
     lines = [record_line(name, value, "{\n}") for name in names for value in values]
@@ -346,7 +346,7 @@ def test_values_of_any_type(tmp_path):
 
 
 def test_limits(tmp_path, monkeypatch):
-    """A payload, a file and a number of compiles beyond the limits are read so far, and it is said."""
+    """Payloads, files and compiles are read up to the limits, with a note."""
     monkeypatch.setattr(trace_file, "MOST_PAYLOAD", 1_000)
     monkeypatch.setattr(trace_reader, "MOST_FRAMES", 3)
     lines = [record_line("dynamo_output_graph", {}, "x\n" * 5_000)]
@@ -362,7 +362,7 @@ def test_limits(tmp_path, monkeypatch):
 
 
 def test_payloads_that_are_many(tmp_path, monkeypatch):
-    """Beyond a limit for all of them together they are left out, in one sentence; the compiles are there."""
+    """Payloads beyond the total limit are dropped with one note; the compiles are read."""
     monkeypatch.setattr(trace_file, "MOST_KEPT", 10_000)
     lines = [record_line("dynamo_output_graph", {}, "x" * 4_000, frame_id=number) for number in range(5)]
     trace = trace_reader.read(write(tmp_path / "it.log", lines))
@@ -371,7 +371,7 @@ def test_payloads_that_are_many(tmp_path, monkeypatch):
 
 
 def test_a_file_that_unpacks_to_a_hundred_times_its_size(tmp_path, monkeypatch):
-    """It is read up to the limit, in memory that has no part in it: neither lines nor payloads are kept whole."""
+    """A file that unpacks to a hundred times its size is read up to the limit, in bounded memory."""
     monkeypatch.setattr(trace_file, "MOST_BYTES", 64 << 20)
     monkeypatch.setattr(trace_file, "MOST_PAYLOAD", 1 << 20)
     bomb = tmp_path / "bomb.log.gz"
@@ -389,7 +389,7 @@ def test_a_file_that_unpacks_to_a_hundred_times_its_size(tmp_path, monkeypatch):
 
 
 def test_reasons_of_older_versions():
-    """A JSON list of reasons (2.6) reads as the lines of today."""
+    """A JSON list of reasons (2.6) reads as lines."""
     old = "[\n\"0/1: tensor 'x' size mismatch at index 0. expected 4, actual 5\",\n\"0/0: L['n'] == 3\"\n]"
     found = trace_text.failed_guards(old)
     assert [(each.compile_id, each.expected, each.actual) for each in found] == [("0/1", "4", "5"), ("0/0", "", "")]
@@ -397,7 +397,7 @@ def test_reasons_of_older_versions():
 
 
 def test_a_break_of_an_older_version():
-    """Before 2.7 a break was one line and a stack: it is the title, and no paragraph is shown empty."""
+    """Before 2.7 a break was one line and a stack: it becomes the title, without empty paragraphs."""
     old = (
         "Graph break in user code at /tmp/simple.py:3\nReason: Unsupported: builtin: print [...] True\n"
         'User code traceback:\n  File "/tmp/simple.py", line 9, in f\n    y = helper(y)\n'
@@ -417,14 +417,14 @@ def test_a_break_of_an_older_version():
 
 
 def test_tensors_in_reasons_of_older_versions():
-    """Before 2.7 a reason had the whole source of a tensor in quotes; today it has its name."""
+    """Before 2.7 a reason had the whole source of a tensor in quotes; it becomes its name."""
     old = "- 0/0: tensor 'L['x'].weight' size mismatch at index 0. expected 4, actual 5"
     (found,) = trace_text.failed_guards(old[2:])
     assert found.reason == "tensor 'x.weight' size mismatch at index 0. expected 4, actual 5"
 
 
 def test_a_large_record_is_shortened(tmp_path, capsys, monkeypatch):
-    """Text for a terminal has a cap, and says how to see the rest; a chosen section is printed whole."""
+    """Terminal text is cut with a hint; a chosen section is printed whole."""
     monkeypatch.setattr(text, "MOST_PRINTED", 5_000)
     assert main(["open", str(STORED)]) == 0
     shown = capsys.readouterr().out
@@ -437,7 +437,7 @@ def test_a_large_record_is_shortened(tmp_path, capsys, monkeypatch):
 
 
 def test_graphs_in_torchs_spellings():
-    """Methods, attributes, comparisons, subscripts and inputs that are declared in the body."""
+    """Methods, attributes, comparisons, subscripts, and inputs declared in the body are parsed."""
     code = """
 class inner_f(torch.nn.Module):
     def forward(self, primals, tangents):
@@ -470,7 +470,7 @@ class inner_f(torch.nn.Module):
 
 
 def test_a_graph_without_a_name():
-    """torch prints a graph that was made by a function as `class <lambda>`, which is no Python; its nodes are read."""
+    """A graph of a lambda is printed as `class <lambda>`, which is no Python; its nodes are parsed."""
     code = """
 class <lambda>(torch.nn.Module):
     def forward(

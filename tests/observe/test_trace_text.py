@@ -9,7 +9,7 @@ from nbcompile.record.model import Instruction, StackLine
 
 
 def test_guards_have_the_source_of_their_manager():
-    """A guard that names no value has none; the user's line is read from its comment."""
+    """A guard has its manager's source, or none; the user's line is parsed from its comment."""
     text = (
         "+- RootGuardManager\n"
         "| +- DEFAULT_DEVICE: utils_device.CURRENT_DEVICE == None\n"
@@ -32,13 +32,13 @@ def test_guards_have_the_source_of_their_manager():
     ids=["size", "condition", "before 2.7"],
 )  # fmt: skip
 def test_reasons_of_a_recompilation(text, expected):
-    """The entry, the value, and what was expected of it and given."""
+    """A reason has the entry, the source, and the expected and actual value."""
     (failed,) = trace_text.failed_guards(text)
     assert (failed.compile_id, failed.source, failed.expected, failed.actual) == expected
 
 
 def test_a_traceback_is_a_stack():
-    """Each line with its file and function; the code is there where torch printed it."""
+    """A stack has each line with file and function, and the code if torch printed it."""
     text = '  File "a.py", line 3, in outer\n    inner(x)\n  File "b.py", line 7, in inner\n  File "c.py", line 9, in last\n    x + 1'
     assert trace_text.stack(text) == (
         StackLine("a.py", 3, "outer", "inner(x)"),
@@ -48,6 +48,6 @@ def test_a_traceback_is_a_stack():
 
 
 def test_bytecode_has_the_line_of_the_last_number():
-    """An instruction without a line number belongs to the line before; its argument is the readable one."""
+    """An instruction without a line number has that of the one before; its argument is the readable one."""
     text = "  4           0 RESUME                   0\n              2 LOAD_FAST                0 (x)\n"
     assert trace_text.instructions(text) == (Instruction(0, "RESUME", "0", 4), Instruction(2, "LOAD_FAST", "x", 4))

@@ -15,7 +15,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say how many passed, by dtype and direction."""
+    """Print the number of passed operators by dtype and direction."""
     if COUNTS:
         terminalreporter.section("operators, by dtype (docs/operators.md has the table of what does not pass, and why)")
     for sweep, counts in COUNTS.items():

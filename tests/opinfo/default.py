@@ -41,14 +41,14 @@ COMPILED, LOADED, BUILT, FOUND = "frames compiled", "frames loaded", "files buil
 
 @dataclasses.dataclass
 class Run:
-    """One process over one store."""
+    """One process with one store."""
 
     outcomes: list[results.Outcome] = dataclasses.field(default_factory=list)
     counts: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
     """By operator: frames compiled and loaded, files of the store built and found."""
 
     def compiled(self) -> dict[str, int]:
-        """The operators that compiled a frame, and how many."""
+        """The operators that compiled a frame, with counts."""
         return {name: counted[COMPILED] for name, counted in self.counts.items() if counted.get(COMPILED)}
 
     def text(self) -> str:
@@ -62,7 +62,7 @@ class Run:
 
 
 def run(options: Iterable[str], folder: str) -> Run:
-    """All outcomes of one process over one store; a crash is one of them."""
+    """All outcomes of one process with one store; a crash is an outcome, too."""
     command = [sys.executable, "-m", "tests.opinfo.default", "--worker", *options]
     environment = {**os.environ, **STORE_IS_ON, "NBCOMPILE_CACHE_DIR": folder}
     done = Run()
@@ -79,7 +79,7 @@ def run(options: Iterable[str], folder: str) -> Run:
 
 
 def count(counts: collections.Counter[str]) -> None:
-    """Count from now on, in this process."""
+    """Start counting in this process."""
     load, add, fetch, compile_frame = entry.load, store.add, store.fetch, first_call.stages.compile_frame
 
     def loaded(*arguments: Any, **keywords: Any) -> Any:

@@ -116,7 +116,7 @@ def _disagreement(
         return operator(*arguments, **keywords)
 
     operator = info.get_op()
-    # A code of its own: of one code the store keeps few entries, and the next operator's would take their places.
+    # A separate code object: the store has few entries for each code, and operators would evict one another's.
     function.__code__ = function.__code__.replace(co_name=full_name(info), co_qualname=full_name(info))
     try:
         expected = _observed(function, sample, backward, info)
@@ -221,7 +221,7 @@ def run(arguments: argparse.Namespace, compile_it: Callable[[Any], Any]) -> None
 
 
 def parser(program: str, samples: int) -> argparse.ArgumentParser:
-    """What both programs can be asked for."""
+    """The options of both programs."""
     made = argparse.ArgumentParser(prog=f"python -m {program}")
     made.add_argument("names", nargs="*")
     made.add_argument("--compiler", choices=("nbcompile", "torch"), default="nbcompile")

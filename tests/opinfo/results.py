@@ -35,7 +35,7 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one operator's case came to."""
+    """The outcome of one operator's case."""
 
     name: str
     status: str  # passed, no sample, differs, error, crash
@@ -47,12 +47,12 @@ class Outcome:
 
 
 def load() -> Table:
-    """What is recorded."""
+    """The recorded results."""
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
 def record(sweep: str, outcomes: Iterable[Outcome], of: int) -> None:
-    """Put outcomes into the file, in place of what was known of these operators."""
+    """Write outcomes into the file, and replace older ones of these operators."""
     known = load()
     entry = known.setdefault(sweep, {"of": of, NO_SAMPLE: [], "failed": {}})
     failed, without = entry["failed"], set(entry[NO_SAMPLE])
@@ -68,7 +68,7 @@ def record(sweep: str, outcomes: Iterable[Outcome], of: int) -> None:
 
 
 def passes(entry: Table) -> int:
-    """How many operators of a sweep passed."""
+    """The number of operators in a sweep that passed."""
     return int(entry["of"]) - len(entry[NO_SAMPLE]) - len(entry["failed"])
 
 

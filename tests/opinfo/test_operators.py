@@ -23,7 +23,7 @@ ALL_SAMPLES = 3
 
 @pytest.fixture
 def passes(record_property, request):
-    """``passes(name, "float32 backward")``: what the harness says of one operator; those that are known fail."""
+    """``passes(name, "float32 backward")`` runs the harness for an operator; known failures are xfailed."""
 
     def check(name: str, sweep: str, backend: str = "inductor", samples: int = 1) -> None:
         dtype, direction = sweep.split()
@@ -48,14 +48,14 @@ def passes(record_property, request):
 @pytest.mark.parametrize("name", NAMES[::12])
 @pytest.mark.parametrize("sweep", results.SWEEPS[:2])
 def test_generated_code(name, sweep, passes):
-    """Every twelfth operator, float32."""
+    """Every twelfth operator, in float32, equals eager mode."""
     passes(name, sweep)
 
 
 @pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", NAMES[5::12])
 def test_through_aot_autograd(name, passes):
-    """Every twelfth operator, another one, as functional ATen."""
+    """Every twelfth operator, other ones, equals eager mode through AOTAutograd."""
     passes(name, "float32 forward", "aot_eager")
 
 
@@ -63,7 +63,7 @@ def test_through_aot_autograd(name, passes):
 @pytest.mark.parametrize("name", NAMES[9::36])
 @pytest.mark.parametrize("sweep", results.SWEEPS[2:])
 def test_other_dtypes(name, sweep, passes):
-    """Every thirty-sixth operator, in doubles, halves, integers and booleans."""
+    """Every thirty-sixth operator equals eager mode in doubles, halves, integers and bools."""
     passes(name, sweep)
 
 
@@ -71,13 +71,13 @@ def test_other_dtypes(name, sweep, passes):
 @pytest.mark.parametrize("sweep", results.SWEEPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_everything(name, sweep, passes):
-    """All operators and dtypes, through generated code."""
+    """All operators equal eager mode in all dtypes, with generated code."""
     passes(name, sweep, samples=ALL_SAMPLES)
 
 
 @pytest.mark.parametrize("sweep", results.SWEEPS)
 def test_as_many_pass_as_with_torch_compile(sweep):
-    """In the recorded sweeps, by dtype; what does not pass is what is known not to, each with its reason."""
+    """As many operators pass as with torch.compile, by dtype; each other one is known, with a reason."""
     table = results.load()
     ours, theirs = (table[f"{compiler} {sweep}"] for compiler in (results.OURS, results.PEER))
     assert set(ours["failed"]) == set(KNOWN[sweep])
@@ -85,5 +85,5 @@ def test_as_many_pass_as_with_torch_compile(sweep):
 
 
 def test_the_page_shows_what_is_recorded():
-    """docs/operators.md is what ``python -m tests.opinfo.results`` would write."""
+    """docs/operators.md is the output of ``python -m tests.opinfo.results``."""
     assert results.page() == results.PAGE.read_text()

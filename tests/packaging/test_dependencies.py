@@ -1,4 +1,4 @@
-"""What the package imports is what pyproject.toml declares: nothing of an extra, nothing that happens to be installed."""
+"""The package imports only what pyproject.toml declares: no extra, and nothing that happens to be installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
-# Finds nothing of what was not asked for: what an environment without it looks like from inside.
+# A finder that finds only the allowed modules, as in an environment without the others.
 BLOCKER = """
 import sys
 from importlib.machinery import PathFinder
@@ -65,7 +65,7 @@ assert model.weight.grad.shape == (4, 8)
 
 
 def closure(lines: list[str]) -> set[str]:
-    """The distributions that are installed for some requirements, with all that they require themselves."""
+    """The installed distributions of some requirements, with all that they require."""
     found: set[str] = set()
     wanted = [(Requirement(line), "") for line in lines]
     while wanted:
@@ -85,7 +85,7 @@ def closure(lines: list[str]) -> set[str]:
 
 
 def absent(lines: list[str]) -> list[str]:
-    """The modules that are installed here, and would not be where only these requirements are."""
+    """The installed modules that would be missing with only these requirements."""
     there = closure(lines)
     owners = importlib.metadata.packages_distributions()
     return sorted(
@@ -124,7 +124,7 @@ except SystemExit as ended:
 
 
 def test_a_checkout_beside_nothing_but_torch(tmp_path):
-    """On a machine without a network and without our dependencies functions are compiled, explained and listed.
+    """With torch alone, and without a network, functions are compiled, explained and listed.
 
     That is where `make gpu` runs: platformdirs, Graphviz and IPython are missing there.
     """
@@ -136,7 +136,7 @@ def test_a_checkout_beside_nothing_but_torch(tmp_path):
 
 
 def test_what_is_absent_without_extras():
-    """The test below means something: an environment without extras lacks NumPy, Triton and the notebook's tools."""
+    """Without extras NumPy, Triton and the notebook's tools are missing, so that the test below is meaningful."""
     expected = {"numpy", "triton", "jupytext", "anywidget", "pytest", "sphinx"}
     if torch.version.cuda is not None:  # which requires Triton itself
         expected.remove("triton")
@@ -145,7 +145,7 @@ def test_what_is_absent_without_extras():
 
 
 def test_the_whole_path_without_extras(tmp_path):
-    """With no extra, and so without NumPy, functions are compiled, trained, stored, loaded and drawn."""
+    """Without extras, and so without NumPy, functions are compiled, trained, stored, loaded and drawn."""
     for _ in range(2):  # the second process loads what the first one stored
         done = run(WHOLE_PATH, PROJECT["dependencies"], tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -187,7 +187,7 @@ print(json.dumps({{"": alone, "notebook": refused()}}))
 
 
 def test_every_module_without_extras(tmp_path):
-    """Each module can be imported with the dependencies alone, or with one extra, but for those that another extra is for."""
+    """Each module can be imported without extras, or with one extra, except for modules of another extra."""
     dependencies = PROJECT["dependencies"]
     program = EVERY_MODULE.format(with_notebook=absent([*dependencies, *EXTRAS["notebook"]]))
     done = run(program, dependencies, tmp_path)

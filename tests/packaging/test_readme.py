@@ -1,4 +1,4 @@
-"""README's snippets run as they stand, in order, in one IPython."""
+"""README's snippets run unchanged, in order, in one IPython."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def snippets() -> list[str]:
 
 
 def test_snippets_run_in_order(tmp_path):
-    """Each snippet needs nothing but those above it."""
+    """Each snippet needs only those above it."""
     assert len(snippets()) >= 4
     printed = python(IN_IPYTHON, json.dumps(snippets()), folder=tmp_path, IPYTHONDIR=tmp_path)
     assert "all of them ran: " in printed

@@ -14,7 +14,7 @@ from nbcompile.record import codec, model
 
 
 def _values(wanted: typing.Any) -> st.SearchStrategy[typing.Any]:
-    """Any value of a type that a record may hold."""
+    """A strategy for values of any type that a record may hold."""
     if isinstance(wanted, types.UnionType):
         return st.none() | _values(typing.get_args(wanted)[0])
     if typing.get_origin(wanted) is tuple:
@@ -30,14 +30,14 @@ def _values(wanted: typing.Any) -> st.SearchStrategy[typing.Any]:
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(_values(model.Record))
 def test_what_is_written_is_read_back(record: model.Record) -> None:
-    """Any record, times included, survives the way to JSON and back."""
+    """Any record, with its times, reads back from JSON as an equal record."""
     again = codec.from_json(codec.to_json(record))
     assert again == record
     assert again.timings == record.timings
 
 
 def test_every_field_has_its_place_in_the_file() -> None:
-    """A field set to something else than its default is in the JSON by its own name."""
+    """A field with another value than its default is in the JSON under its name."""
     text = codec.to_json(model.Record("f", frames=(model.CompiledFrame("0/0", "f", "", 1, "", "failed", "x"),)))
     plain = json.loads(text)
     assert plain["schema"] == model.SCHEMA
@@ -64,6 +64,6 @@ def test_every_field_has_its_place_in_the_file() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_by_place(text: str, message: str) -> None:
-    """The error says what is wrong and where it stands; nothing is guessed."""
+    """The error says what is wrong and at which path; nothing is guessed."""
     with pytest.raises(codec.RecordFormatError, match=message):
         codec.from_json(text)

@@ -10,7 +10,7 @@ from tests.views import sample_records
 
 
 def test_both_records_are_in_the_json_whole():
-    """With facts that one of the compilers lacks; the same text for the same comparison."""
+    """The JSON has both records and each compiler's missing facts, and is deterministic."""
     ours, theirs = sample_records.simple(), Record("f")
     facts = (Fact("graph breaks", 1, 0), Fact("first call", 0.5, None, "s", is_time=True))
     differences = (Difference("graph", "f (0/0)", "aten.mul", "", "known"),)

@@ -1,4 +1,4 @@
-"""Following ids: lines to kernels and back, frames to resume functions, breaks to causes."""
+"""Links by id: lines to kernels and back, frames to resume functions, breaks to causes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_line_leads_to_the_kernel_and_back():
 
 
 def test_kernel_lines_lead_to_captured_nodes():
-    """A kernel line names ATen nodes; it is told as the captured nodes behind them."""
+    """A kernel line names ATen nodes, and the link leads to their captured nodes."""
     frame = sample.simple_frame()
     kernel = frame.compiled_graph.kernels[0]
     lines = links.kernel_line_nodes(links.frame_links(frame), kernel)
@@ -35,7 +35,7 @@ def test_kernel_lines_lead_to_captured_nodes():
 
 
 def test_ids_that_lead_nowhere_are_no_error():
-    """A record that was cut off in the middle of a compile can still be shown."""
+    """An id without an object is no error: a record may end in the middle of a compile."""
     frame = sample.simple_frame()
     found = links.frame_links(replace(frame, graph=None))
     assert found.captured(KERNEL, "no such id") == ()
@@ -43,7 +43,7 @@ def test_ids_that_lead_nowhere_are_no_error():
 
 
 def test_operators_of_an_inlined_function_belong_to_the_calling_line():
-    """Only lines of the frame's own source count; deeper ones are the callee's."""
+    """A node belongs to the line of the frame's own source, and not to a line of an inlined callee."""
     frame = sample.simple_frame()
     inner = sample.StackLine("/elsewhere.py", 99, "g", "return x.cos()")
     own = sample.line(3, "f", "z = g(y)")
@@ -58,7 +58,7 @@ def shape(node: links.TreeNode) -> tuple:
 
 
 def test_nested_breaks_are_a_tree_of_six_frames():
-    """f calls inner2 calls inner1, and each goes on in a resume function of its own."""
+    """f calls inner2, which calls inner1; each has a resume function."""
     (root,) = links.resume_tree(sample.nested())
     assert shape(root) == (
         "0/0", "",
@@ -69,7 +69,7 @@ def test_nested_breaks_are_a_tree_of_six_frames():
 
 @pytest.mark.parametrize("name", sample.ALL)
 def test_every_frame_stands_in_the_tree_once(name):
-    """Whatever the record, the tree neither loses nor repeats a frame."""
+    """Each frame of each record is in the tree exactly once."""
     record = sample.ALL[name]()
 
     def ids(nodes):
@@ -79,7 +79,7 @@ def test_every_frame_stands_in_the_tree_once(name):
 
 
 def test_a_parent_that_is_missing_or_later_makes_a_root():
-    """Records of half a session, and ids in a circle, still give a tree."""
+    """Frames with a missing parent, or with parents in a cycle, still form a tree."""
     record = sample.nested()
     assert [node.frame.id for node in links.resume_tree(replace(record, frames=record.frames[3:]))] == [
         "3/0",
@@ -91,7 +91,7 @@ def test_a_parent_that_is_missing_or_later_makes_a_root():
 
 
 def test_a_nested_break_is_one_cause():
-    """Three frames end at one line: one distinct break, told as the first of them."""
+    """A break that ended three frames is one distinct break, with the id of the first one."""
     (only,) = links.distinct_breaks(sample.nested())
     assert only.frames == ("0/0", "1/0", "2/0")
     assert only.cause.id == "0/0.b0"
@@ -99,7 +99,7 @@ def test_a_nested_break_is_one_cause():
 
 
 def test_the_same_break_is_recognised_without_its_first_seen():
-    """The same kind at the same line is the same cause, also after a recompile."""
+    """Breaks of one kind at one line are one cause, also after a recompile."""
     record = sample.nested()
     frames = tuple(replace(f, breaks=tuple(replace(b, first_seen="") for b in f.breaks)) for f in record.frames)
     assert links.distinct_breaks(replace(record, frames=frames)) == tuple(
@@ -123,7 +123,7 @@ def test_recompiles_are_grouped_by_code_object():
 
 
 def test_a_resume_function_knows_where_it_goes_on():
-    """Its frame, its parent and the line, by name."""
+    """The link of a resume function has the frame that it resumes, and the line."""
     record = sample.save_break()
     assert links.resumed_function(record, record.frames[1]) == (record.frames[0], 3)
     assert links.resumed_function(record, record.frames[0]) is None

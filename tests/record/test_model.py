@@ -1,4 +1,4 @@
-"""The record is plain data: what its fields may hold, and what makes two records equal."""
+"""The record is plain data: the types of its fields, and the equality of records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_plain(annotation: object) -> bool:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_a_class_is_frozen_plain_data(cls):
-    """No tensor, frame or code object is in a field, no field can be assigned, and there are no others."""
+    """No field holds a tensor, a frame or a code object, none can be assigned, and there is no __dict__."""
     wrong = {name: kind for name, kind in typing.get_type_hints(cls).items() if not is_plain(kind)}
     assert wrong == {}
     assert cls.__dataclass_params__.frozen
@@ -34,13 +34,13 @@ def test_a_class_is_frozen_plain_data(cls):
 
 
 def test_the_rule_can_fail():
-    """A list, an object and a dict are no plain data."""
+    """A list, an object and a dict are not plain data."""
     assert is_plain(tuple[tuple[int, ...], str | None])
     assert not any(map(is_plain, (list[int], object, dict[str, int], tuple[object, ...])))
 
 
 def test_every_class_is_reachable_from_the_record():
-    """What no record holds would not be written, and no view would see it."""
+    """Each class of the model is reachable from Record: otherwise it would not be written or shown."""
     reached, waiting = set(), [Record]
     while waiting:
         cls = waiting.pop()
@@ -53,7 +53,7 @@ def test_every_class_is_reachable_from_the_record():
 
 
 def test_times_do_not_tell_two_records_apart():
-    """Two records of one compile are equal, whatever the clock said; another frame makes another record."""
+    """Records are equal if only their times differ; another frame makes them unequal."""
     frame = CompiledFrame("0/0", "f", "f.py", 1, "", "compiled", "first call")
     one, other = (Record("f", frames=(frame,), timings=(Timing("0/0", "trace", seconds),)) for seconds in (1.0, 2.0))
     assert one == other and hash(one) == hash(other)
@@ -62,12 +62,12 @@ def test_times_do_not_tell_two_records_apart():
 
 
 def test_a_symbol_without_a_hint_is_unbacked():
-    """Only the run knows its number."""
+    """A symbol without a hint is unbacked."""
     assert Symbol("u0", (), "", "[0, int_oo]", "the run").unbacked
     assert not Symbol("s0", ("L['x'].size()[0]",), "3", "[2, int_oo]", "mark_dynamic").unbacked
 
 
 def test_the_causes_of_a_loaded_frame_are_told_apart():
-    """Views ask whether a cause is one of them."""
+    """Each cause of a load is in the set that the views use."""
     assert set(model.FROM_STORE) == {model.LOADED, model.LOADED_AGAIN} and model.LOADED != model.LOADED_AGAIN
     assert len({model.EAGER, model.RAISED, model.INTERRUPTED}) == 3

@@ -14,19 +14,19 @@ def kernel(**numbers):
 
 
 def test_the_roofline_is_what_limits():
-    """Memory or arithmetic, whichever takes longer at the machine's best."""
+    """The least time is that of memory or of arithmetic, whichever is longer."""
     assert kernel(bytes=5_000).least_microseconds(MACHINE) == 5.0
     assert kernel(bytes=5_000, flops=80_000).least_microseconds(MACHINE) == 8.0
     assert kernel(bytes=5_000, flops=80_000).roofline(MACHINE) == 0.8
 
 
 def test_a_kernel_that_took_no_time_has_no_roofline():
-    """A clock may not resolve it."""
+    """A kernel with a time of 0 has no roofline, because the clock may not resolve it."""
     assert kernel(microseconds=0.0).roofline(MACHINE) == 0.0
 
 
 def test_json_has_every_field():
-    """Kernels with their places, and the machine."""
+    """The JSON has the kernels with their locations, and the machine."""
     profile = Profile("f", 2, 30.0, 0.0, (kernel(), kernel()), (), MACHINE)
     assert profile.kernel_microseconds == 20.0
     plain = json.loads(profile.to_json())
@@ -34,5 +34,5 @@ def test_json_has_every_field():
 
 
 def test_ranges_of_stages_are_told_from_those_of_frames():
-    """Both begin alike: a range of a frame has its compile id next."""
+    """A frame's range has its compile id, and a stage's range has none."""
     assert COMPILE.startswith(FRAME) and not (FRAME + "0/0").startswith(COMPILE)

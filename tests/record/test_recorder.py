@@ -8,14 +8,14 @@ from nbcompile.record import model, recorder
 
 
 def test_with_nobody_listening_nothing_is_drafted():
-    """A stage may be entered all the same."""
+    """Without a recorder there is no draft, and a stage can be entered all the same."""
     with recorder.frame("0/0", "f") as draft, recorder.stage("tracing"):
         assert draft is None and recorder.draft() is None
     assert not recorder.listening()
 
 
 def test_a_frame_is_recorded_with_its_stages():
-    """Inner stages know the outer one; the frame is what was written to its draft."""
+    """A nested stage has its parent; the frame has the fields of its draft."""
     frame_recorder = recorder.Recorder("f")
     with frame_recorder.listening(), recorder.frame("0/0", "f") as draft:
         with recorder.stage("backend"), recorder.stage("lowering"):
@@ -38,7 +38,7 @@ def test_a_frame_is_recorded_with_its_stages():
 
 
 def test_every_recorder_gets_the_frame():
-    """One inside of another, in the same context."""
+    """Nested recorders in one context all get the frame."""
     outer, inner = recorder.Recorder("f"), recorder.Recorder("g")
     with outer.listening(), inner.listening(), recorder.frame("0/0", "f"):
         pass
@@ -46,7 +46,7 @@ def test_every_recorder_gets_the_frame():
 
 
 def test_a_compilation_that_raises_is_recorded():
-    """With the type of the error, unless a reason was written; Ctrl-C is no error."""
+    """The frame has the error's type as reason, unless the draft has one; Ctrl-C is no error."""
     frame_recorder = recorder.Recorder("f")
     with frame_recorder.listening():
         for error in (ValueError, KeyboardInterrupt):
@@ -58,7 +58,7 @@ def test_a_compilation_that_raises_is_recorded():
 
 
 def test_a_frame_may_be_written_again():
-    """What a background thread finds out later replaces the frame where it stands."""
+    """A background thread's later frame replaces the earlier one at the same index."""
     frame_recorder = recorder.Recorder("f")
     with frame_recorder.listening(), recorder.frame("0/0", "f") as draft:
         pass
@@ -68,7 +68,7 @@ def test_a_frame_may_be_written_again():
 
 
 def test_a_field_that_the_model_does_not_have_is_a_mistake():
-    """It is found when the frame is finished."""
+    """An unknown field of the draft raises an error when the frame is finished."""
     draft = recorder.FrameDraft("0/0", "f")
     draft.write(colour="red")
     with pytest.raises(AssertionError, match="colour"):
@@ -76,7 +76,7 @@ def test_a_field_that_the_model_does_not_have_is_a_mistake():
 
 
 def test_hits_in_a_row_are_one_entry():
-    """A compile, or a hit of another entry, begins a new one."""
+    """Consecutive hits are one entry; a compile, or a hit of another entry, begins a new one."""
     frame_recorder = recorder.Recorder("f")
     hit, other = model.Call("f", "0/0"), model.Call("f", "0/1")
     for call in (hit, hit, other, hit):

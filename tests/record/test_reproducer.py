@@ -1,4 +1,4 @@
-"""The program that a graph becomes: it runs in a process of its own, and compares."""
+"""The reproducer of a graph: a program that runs in a separate process, and compares with eager mode."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attention(x, weight, mask, index):
     ],
 )
 def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
-    """Floats, truth values, indices, strides and, with symbols, sizes."""
+    """The program works for floats, bools, indices and strides, and with symbolic sizes."""
     nbcompile.reset()
     arguments = (
         torch.randn(4, 8), torch.randn(16, 8)[::2], torch.eye(4, dtype=torch.bool).logical_not().triu(), torch.tensor([0, 1, 2, 3]),
@@ -41,13 +41,13 @@ def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
     text = path.read_text()
     assert "attention" in text
     assert python(path) == f"{record.frames[0].id}: compiled equals eager\n"
-    # The comparison can fail.
+    # A wrong graph fails the comparison.
     path.write_text(text.replace("expected = graph(*", "expected = (lambda *a: [graph(*a)[0] + 1, *graph(*a)[1:]])(*"))
     assert "AssertionError" in command(sys.executable, path, status=1).stderr
 
 
 def test_what_no_text_can_say_is_refused():
-    """A frame without a graph, and a graph that holds a tensor."""
+    """A frame without a graph, and a graph that contains a tensor, are refused."""
     frame = sample.simple().frames[0]
     with pytest.raises(ValueError, match="0/0 has no graph"):
         reproducer.script(dataclasses.replace(frame, graph=None))

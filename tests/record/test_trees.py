@@ -1,4 +1,4 @@
-"""Tests of nbcompile/record/trees.py and views/static/trees.js: one meaning, in Python and in the page."""
+"""Tests of nbcompile/record/trees.py and views/static/trees.js: both evaluators agree."""
 
 import json
 import math
@@ -23,7 +23,7 @@ NAMES = ("L['x'].size()[0]", "L['x'].size()[1]", "L['k']", "G['s']")
 
 
 def test_texts_as_trees():
-    """The texts of guards become trees that say the same; what is no condition on values does not."""
+    """A condition on values becomes a tree with the same meaning; another guard has no tree."""
     assert trees.parse("2 <= L['x'].size()[0]") == {"op": "<=", "of": [{"int": "2"}, {"read": "L['x'].size()[0]"}]}
     tree = trees.parse("2 <= L['x'].size()[0] <= 9 and L['k'] % 2 == 1")
     assert trees.evaluate(tree, {"L['x'].size()[0]": 5, "L['k']": 3}) is True
@@ -34,7 +34,7 @@ def test_texts_as_trees():
 
 
 def test_guards_of_a_function_as_trees():
-    """Guards on numbers and sizes of a compiled function have trees that hold for its own call."""
+    """The trees for the guards of a compiled function hold for its own call."""
     nbcompile.reset()
 
     def f(x, k):
@@ -63,7 +63,7 @@ def tree(dice, depth):
         return leaf(dice)
     op = dice.choice([*trees.OPERATORS, "and", "or"])
     count = 1 if op in ("neg", "not", "abs", "isnan") else 2
-    if op == "**":  # small ones: powers of powers have no end
+    if op == "**":  # small exponents: a power of powers may be huge
         return {"op": op, "of": [leaf(dice), constant(dice.choice((0, 1, 2, 3, -1, 0.5)))]}
     return {"op": op, "of": [tree(dice, depth - 1) for _ in range(count)]}
 
@@ -79,7 +79,7 @@ def python_says(one, environment):
 
 
 def agree(python, page):
-    """Equal; floats by value, and powers, which each library rounds in its own way, but for their last digits."""
+    """True if the values are equal; floats by value, and powers up to their last digits."""
     if python == "error" or page == "error" or "float" not in python or "float" not in page:
         return python == page
     first, second = float(python["float"]), float(page["float"])
@@ -101,12 +101,12 @@ DEEP = '{"op":"not","of":[' * 3000 + '{"read":"a"}' + "]}" * 3000
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_not_loaded(text):
-    """A record's file may be damaged, or hostile."""
+    """A damaged or hostile tree in a record's file is refused."""
     assert trees.load(text) is None
 
 
 def test_trees_are_loaded_as_they_were_written():
-    """Those of conditions, with each kind of constant."""
+    """A tree with each kind of constant reads back as an equal tree."""
     written = [
         trees.parse(text) for text in ("L['n'] + 1 == 3.5 or not L['n'] is None", "max(L['a'], 10 ** 30) == 'x'")
     ]
@@ -116,7 +116,7 @@ def test_trees_are_loaded_as_they_were_written():
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 def test_both_evaluators_say_the_same(tmp_path):
-    """5,000 random trees, each in a random environment: equal values, equal kinds, an error where there is one."""
+    """For 5,000 random trees and environments, values and types are equal, or both raise."""
     dice = random.Random(5)
     cases, number = [], {name: index for index, name in enumerate(NAMES)}
     for _ in range(5000):

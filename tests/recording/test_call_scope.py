@@ -1,4 +1,4 @@
-"""The names of a call that nobody makes."""
+"""The names and values of a call, without making the call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def bound(function, *arguments, **keywords):
 
 
 def test_arguments_are_bound_as_python_binds_them():
-    """Defaults, ``*rest`` and ``**more`` are there under the names that the frame has for them."""
+    """Defaults, ``*rest`` and ``**more`` are bound to the names in the frame."""
 
     def f(x, y=2, *rest, k=1, **more):
         """Only its signature counts."""
@@ -27,7 +27,7 @@ def test_arguments_are_bound_as_python_binds_them():
 
 
 def test_the_closure_is_part_of_the_call():
-    """A free variable has the value of its cell; one that is not assigned yet is an error."""
+    """A free variable has its cell's value; an unassigned one is an error."""
     offset = 2
 
     def f(x):
@@ -44,7 +44,7 @@ def test_the_closure_is_part_of_the_call():
 
 
 def test_a_method_and_a_module_bring_their_object():
-    """The first parameter is bound to the object, under the name that the method has for it."""
+    """The first parameter is bound to the object, under the method's name for it."""
 
     class Net(torch.nn.Module):
         def forward(this, x):
@@ -63,7 +63,7 @@ def test_a_method_and_a_module_bring_their_object():
 
 
 def test_a_wrapper_has_the_parameters_of_its_own_code():
-    """``functools.wraps`` lends it the signature of another function, not the frame."""
+    """A wrapper has the parameters of its own code, and not those that ``functools.wraps`` shows."""
 
     def f(x):
         """Only its signature counts."""

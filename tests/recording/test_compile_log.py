@@ -1,4 +1,4 @@
-"""Messages of a compile: what is said about side effects that are replayed."""
+"""Messages of a compile about replayed side effects."""
 
 import warnings
 
@@ -26,20 +26,20 @@ def call(policy, function=noting):
 
 
 def test_a_warning_names_all_that_is_changed():
-    """Each target once, in the order of the changes."""
+    """The warning lists each mutated object once, in order."""
     (text,) = call("warn")
     assert text.endswith("Changed: notes, counts")
 
 
 def test_nothing_is_said_of_what_changes_nothing():
-    """Under no policy; and the silent policy says nothing of changes either."""
+    """Without side effects no policy has a message, and the silent policy has none in any case."""
     assert call("warn", lambda x, notes, counts: x + len(notes)) == []
     assert call("error", lambda x, notes, counts: x + len(notes)) == []
     assert call("silent") == []
 
 
 def test_changes_can_be_an_error():
-    """Under fullgraph as otherwise: the exception names them, and the call changes nothing."""
+    """The exception, also under fullgraph, lists the side effects, and the call has none."""
     notes = []
     with config.patch(side_effect_replay_policy="error"), pytest.raises(errors.ReplayedSideEffects, match="notes"):
         nbcompile.compile(noting, backend="eager", fullgraph=True)(torch.ones(2), notes, {})
@@ -47,7 +47,7 @@ def test_changes_can_be_an_error():
 
 
 def test_the_record_has_each_change_in_words_and_as_code():
-    """The kind of the change, what is changed, and the statement that replays it."""
+    """The record has the kind of each side effect, its object, and the statement that replays it."""
     frame = nbcompile.explain(noting, backend="eager")(torch.ones(2), [], {}).record.frames[0]
     assert [mutation.target for mutation in frame.mutations] == ["notes", "counts"]
     assert all(mutation.code for mutation in frame.mutations)

@@ -1,4 +1,4 @@
-"""Graphs as record entries: spelled as a person would, the same for every compile."""
+"""Graphs as record entries: readable, and equal for every compile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.captured import capture
 
 
 def test_a_graph_as_data():
-    """Ids in order, inputs by id, sources of placeholders, shapes of what is a tensor."""
+    """An entry has ids in order, inputs by id, the placeholders' sources, and the tensors' shapes."""
     captured = capture(lambda a, b: (torch.relu(a) + b, a.argmax(), 3), (torch.ones(2, 3), torch.ones(3)))
     fakes = [torch.empty(2, 3, device="meta"), torch.empty(3, device="meta")]
     for node, fake in zip(captured.module.graph.find_nodes(op="placeholder"), fakes, strict=True):

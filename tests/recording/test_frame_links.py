@@ -1,4 +1,4 @@
-"""Which frame called a compiled one, and which one it resumes."""
+"""The caller of a frame, and the frame that it resumes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.recording import frame_links
 
 
 def test_a_resume_function_knows_its_frame():
-    """And so does a function that the residual program calls; one that Python calls has no caller."""
+    """A resume function, and a function that the residual program calls, have a parent; others have none."""
 
     def helper(x):
         return x * 2
@@ -26,4 +26,4 @@ def test_a_resume_function_knows_its_frame():
     first, resumed, *_ = frame_recorder.record().frames
     assert first.called_from == "" and first.resumes == ""
     assert resumed.resumes == first.id and resumed.called_from == first.id
-    assert frame_links.calling_frame() == ""  # none is running now
+    assert frame_links.calling_frame() == ""  # no residual program is running

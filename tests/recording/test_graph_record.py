@@ -1,4 +1,4 @@
-"""Entries of one ATen graph in the record: what was generated of it."""
+"""Record entries of one ATen graph, and of its generated code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nbcompile.scheduling import schedule
 
 
 def emitted_program():
-    """An ATen graph with a product, which ATen runs, and a kernel; and what is generated of it."""
+    """An ATen graph with a product, which runs through ATen, and a kernel; and the emitted program."""
     x, w = torch.randn(8, 8), torch.randn(8, 8)
     graph = make_fx(lambda x, w: torch.relu(x @ w + 1), decomposition_table=default_table(), tracing_mode="fake")(x, w)
     return graph, cpp.emit(schedule(lower(graph, [x, w])))
 
 
 def test_every_kernel_line_knows_its_nodes():
-    """The line map names fx nodes, and the record has an entry for each kernel and each call of ATen."""
+    """Each line has fx nodes as origins, and each kernel and each ATen call has an entry."""
     graph, emitted = emitted_program()
     labels = kernel_entries.labels(graph.graph, "0/0", "forward")
     found = kernel_entries.kernels(emitted, labels)
@@ -32,7 +32,7 @@ def test_every_kernel_line_knows_its_nodes():
 
 
 def test_nothing_is_built_while_nobody_listens(monkeypatch):
-    """Without a draft not even the labels of the nodes are made."""
+    """Without a draft, not even the labels of the nodes are computed."""
     monkeypatch.setattr(kernel_entries, "labels", None)
     graph, emitted = emitted_program()
     assert recorder.draft() is None
@@ -41,7 +41,7 @@ def test_nothing_is_built_while_nobody_listens(monkeypatch):
 
 
 def test_a_graph_that_a_rewrite_leaves_alone_is_not_recorded_twice():
-    """The graph before a rewrite is an entry only if the rewrite did anything; what it did is a note."""
+    """The graph before a rewrite is recorded only if the rewrite changed it; a note describes the change."""
     graph, _ = emitted_program()
     with recorder.Recorder("f", entries.environment("g++")).listening(), recorder.frame("0/0", "f") as draft:
         graph_record.rewrite_and_record(graph, lambda module: (), graph)

@@ -1,4 +1,4 @@
-"""What a page needs to predict which entry a call would hit: trees, readings, and which of them become symbols."""
+"""The data with which a page predicts the entry of a call: trees, values, and possible symbols."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(frame, *, symbolic):
 
 
 def test_sizes_that_may_become_symbols_are_marked():
-    """Sizes of a tensor and numbers do, under automatic dynamic shapes; types, dtypes and devices do not."""
+    """With automatic dynamic shapes, sizes and numbers may become symbols; dtypes and devices may not."""
     frame = recorded(scale, torch.ones(3, 4))
     assert {"L['x'].size()[0]", "L['x'].size()[1]"} <= names(frame, symbolic=True)
     assert any("dtype" in name for name in names(frame, symbolic=False))
@@ -37,7 +37,7 @@ def test_sizes_that_may_become_symbols_are_marked():
 
 @pytest.mark.parametrize("how", ["an option", "a setting"])
 def test_nothing_becomes_a_symbol_where_sizes_are_constants(how):
-    """``dynamic=False`` and the setting say so."""
+    """With ``dynamic=False``, or the setting, no size becomes a symbol."""
     options = {"dynamic": False} if how == "an option" else {}
     with config.patch(automatic_dynamic_shapes=how == "an option"):
         frame = recorded(scale, torch.ones(3, 4), **options)
@@ -45,7 +45,7 @@ def test_nothing_becomes_a_symbol_where_sizes_are_constants(how):
 
 
 def test_readings_have_the_values_of_the_call():
-    """As Python writes them; each tree of a guard holds for them."""
+    """The values are written as in Python, and each tree of a guard holds for them."""
     frame = recorded(scale, torch.ones(3, 4))
     values = {reading.name: reading.value for reading in frame.readings}
     assert values["L['x'].size()[0]"] == "3"
@@ -53,7 +53,7 @@ def test_readings_have_the_values_of_the_call():
 
 
 class Net(torch.nn.Module):
-    """A module with a number of its own."""
+    """A module with a number as attribute."""
 
     def __init__(self):
         super().__init__()
@@ -65,7 +65,7 @@ class Net(torch.nn.Module):
 
 @pytest.mark.parametrize("unspecialised", [False, True])
 def test_a_number_of_a_module_stays_a_constant(unspecialised):
-    """Unless a setting says otherwise; a number that is an argument becomes a symbol."""
+    """A module's number is constant by default; a number argument becomes a symbol."""
     with config.patch(allow_unspec_int_on_nn_module=unspecialised):
         frame = recorded(Net(), torch.ones(3), 7)
         symbolic = names(frame, symbolic=True)
@@ -74,7 +74,7 @@ def test_a_number_of_a_module_stays_a_constant(unspecialised):
 
 
 def test_entries_of_one_function_share_their_readings():
-    """What one entry asks of a call is read for all: a page asks each entry about one call."""
+    """The values that one entry's guards read are recorded for all entries of the function."""
 
     def f(x, flag):
         return x + 1 if flag else x - 1
@@ -85,7 +85,7 @@ def test_entries_of_one_function_share_their_readings():
 
 
 def test_the_limit_of_recompiles_is_the_functions_own_or_the_setting():
-    """A page says when a call would not be compiled any more."""
+    """The page says when a call would exceed the recompile limit of the function, or of the setting."""
     recorder = api.new_recorder("scale")
     with recorder.listening():
         nbcompile.compile(scale)(torch.ones(3))

@@ -1,4 +1,4 @@
-"""Which entry each call ran is noted while somebody listens."""
+"""A recorder logs the entry that each call runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def listened(run):
 
 
 def test_compiles_hits_and_calls_that_run_as_python():
-    """Hits in a row are one entry with a number; beyond the limit a call that no entry accepts runs as Python."""
+    """Consecutive hits are one entry with a count; a miss beyond the limit runs as Python."""
 
     def f(x, *, k=1):
         return x + k
@@ -37,7 +37,7 @@ def test_compiles_hits_and_calls_that_run_as_python():
 
 
 def test_modules_and_closures_count_too():
-    """A module's entry is that of its forward; a closure's variables are part of the call."""
+    """A call of a module hits an entry of its forward; a closure's variables are part of the call."""
     net = nbcompile.compile(torch.nn.Sequential(torch.nn.ReLU()), backend="eager")
     offset = 2
 
@@ -55,7 +55,7 @@ def test_modules_and_closures_count_too():
 
 
 def test_methods_count_too():
-    """The object of a bound method is part of the call, though the method's signature does not name it."""
+    """The object of a bound method is part of the call, though it is not in the method's signature."""
 
     class Scale:
         factor = 3
@@ -72,7 +72,7 @@ def test_methods_count_too():
 
 
 def test_a_call_that_raises_is_noted_and_raises():
-    """What the function raises is raised; with nobody listening nothing is kept."""
+    """The function's exception propagates; without a recorder nothing is logged."""
 
     def f(x):
         raise KeyError(x)

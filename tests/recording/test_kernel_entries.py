@@ -1,4 +1,4 @@
-"""Entries of a compiled graph: a kernel for each kernel of the schedule, and a lifetime for each buffer."""
+"""Entries of a compiled graph: a kernel for each kernel of the schedule, and a live range for each buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def summed(x, y):
 
 
 def test_kernels_and_lifetimes_are_of_one_schedule():
-    """Each lifetime names a buffer of the program, and each kernel the captured nodes that it computes."""
+    """Each live range is of a buffer of the program, and each kernel has its captured nodes."""
     nbcompile.reset()
     compiled, frame_recorder = nbcompile.compile(summed), api.new_recorder("summed")
     with frame_recorder.listening():

@@ -1,4 +1,4 @@
-"""What the record says of a frame before it is traced."""
+"""The record's facts about a frame before tracing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.views import text
 
 
 def checked(function):
-    """A decorator as libraries have it."""
+    """A typical decorator of a library."""
 
     @functools.wraps(function)
     def wrapper(self, *args):
@@ -23,7 +23,7 @@ def checked(function):
 
 
 def counted(function):
-    """The same, without a name for the object."""
+    """The same decorator without a parameter for the object."""
 
     @functools.wraps(function)
     def wrapper(*args, **kwargs):
@@ -63,7 +63,7 @@ class Plain(nn.Module):
     ],
 )
 def test_a_decorated_method_has_the_name_that_is_called(module, function, method):
-    """The wrapper's own name stands behind it; a method under its own name needs no other."""
+    """A wrapper's frame has the name of the decorated method; a method under its own name needs no other."""
     nbcompile.reset()
     record = nbcompile.explain(module(), backend="eager")(torch.ones(3)).record
     (frame,) = record.frames
@@ -73,7 +73,7 @@ def test_a_decorated_method_has_the_name_that_is_called(module, function, method
 
 
 def test_a_function_of_no_class_has_no_method():
-    """A decorator around a function, and a function without arguments."""
+    """A decorated function, and a function without arguments, have no method."""
 
     @checked
     def f(x):

@@ -1,4 +1,4 @@
-"""Tests of nbcompile/recording/recompile_advice.py: what would have prevented a recompilation."""
+"""Tests of nbcompile/recording/recompile_advice.py: how to prevent a recompilation."""
 
 import sys
 
@@ -15,7 +15,7 @@ RATE = 2
 
 
 def advice(function, *calls, **options):
-    """What is advised at the last call."""
+    """The advice for the last call."""
     compiled = watch(function, **options)
     for call in calls:
         compiled(*call)
@@ -23,7 +23,7 @@ def advice(function, *calls, **options):
 
 
 def test_sizes():
-    """A size that differed: mark_dynamic, tried by tracing with the dim dynamic; 0 and 1 need mark_unbacked."""
+    """A size that differed: mark_dynamic, verified by a trace with the dim dynamic; 0 and 1 need mark_unbacked."""
     found = advice(lambda x: x + 1, [torch.ones(3)], [torch.ones(4)])
     assert (found.text, found.verified) == ("torch._dynamo.mark_dynamic(x, 0) before the first call", True)
     found = advice(lambda x: x + 1, [torch.ones(3)], [torch.ones(1)])
@@ -31,7 +31,7 @@ def test_sizes():
 
 
 def test_advice_that_does_not_help_is_not_verified():
-    """Where the code makes a constant of the size all the same, marking it is no help."""
+    """If the code specialises the size in any case, the mark does not help, and is not verified."""
 
     def f(x):
         return x + torch.ones(x.shape[0]) if x.shape[0] == 3 else x - 1
@@ -41,14 +41,14 @@ def test_advice_that_does_not_help_is_not_verified():
 
 
 def test_a_size_that_the_program_fixed():
-    """With dynamic=True it was a symbol until the program compared it: marking it would be an error, and is not advised."""
+    """A size that a comparison specialised under dynamic=True cannot be marked, and is not advised."""
     found = advice(lambda x: x + 1 if x.shape[0] == 3 else x - 1, [torch.ones(3)], [torch.ones(4)], dynamic=True)
     assert found.text == "ask less of x.shape[0]: the program compares it, so that it must be 3"
     assert not found.verified
 
 
 def test_numbers():
-    """A global number: a tensor in its place; where the number is needed in Python, that is not verified."""
+    """For a global number, a tensor is advised; this is not verified if Python needs the number."""
     global RATE
 
     def f(x):
@@ -67,7 +67,7 @@ def test_numbers():
 
 
 def test_the_call():
-    """dtype, requires_grad and strides can be changed before the call; tried on the entry that refused."""
+    """A dtype, requires_grad or strides can be changed before the call; each is tried on the entry's guards."""
     f = lambda x: x + 1
     found = advice(f, [x], [x.double()])
     assert (found.text, found.verified) == ("x.to(torch.float32) before the call", True)
@@ -79,7 +79,7 @@ def test_the_call():
 
 
 def test_flags_and_lengths():
-    """What cannot be tried without the user's hand is advised, and not called verified."""
+    """Advice that only the user can follow is given, and not called verified."""
     found = advice(lambda x, flag: x + 1 if flag else x, [x, True], [x, False])
     assert "one function for each value" in found.text and not found.verified
     found = advice(lambda xs: xs[0] + len(xs), [[x]], [[x, x]])
@@ -87,7 +87,7 @@ def test_flags_and_lengths():
 
 
 class Net(torch.nn.Module):
-    """A model that reads a flag of the user's and its mode."""
+    """A model that reads a flag of the user, and its training mode."""
 
     def __init__(self, drops=True):
         super().__init__()
@@ -98,7 +98,7 @@ class Net(torch.nn.Module):
 
 
 def test_train_and_eval():
-    """Nobody passes ``training``: the advice is about train() and eval(), and two versions are called normal."""
+    """For the training mode, the advice names train() and eval(), and calls two versions normal."""
     net = Net()
     compiled = watch(lambda net, x: net(x))
     compiled(net, x)
@@ -111,15 +111,15 @@ def test_train_and_eval():
     assert not found.advice.verified
     compiled(net.train(), x)
     compiled(net.eval(), x)
-    assert len(compiled.record.frames) == 2  # as it says: one for each, however often the mode changes
+    assert len(compiled.record.frames) == 2  # as advised: one version for each, however often the mode changes
     compiled = watch(lambda net, x: net(x))
     for _ in range(2):
         compiled(Net().eval(), x)
-    assert len(compiled.record.frames) == 1  # and one, where it is followed
+    assert len(compiled.record.frames) == 1  # one version, if the advice is followed
 
 
 def test_flags_that_nobody_passes():
-    """A flag in an attribute, a container, a closure or a global is not an argument: it is to be kept, not left out."""
+    """A flag in an attribute, a container, a closure or a global is no argument: the advice is to keep it constant."""
     global RATE
     told = "keep {} at one value, or read it outside of the compiled function: each of its values is compiled anew"
     found = advice(lambda net, x: net(x), [Net(), x], [Net(drops=False), x])
@@ -144,7 +144,7 @@ def test_flags_that_nobody_passes():
 
 
 def test_nothing_of_the_users_runs():
-    """Trying advice traces; the user's side effects happen once per call."""
+    """A verification traces the function: the user's side effects happen once per call."""
     seen = []
 
     def f(x, k):
@@ -158,7 +158,7 @@ def test_nothing_of_the_users_runs():
 
 
 def refused(function, *calls, **options):
-    """The refusals of the last call."""
+    """The failed guards of the last call."""
     compiled = watch(function, **options)
     for call in calls:
         compiled(*call)
@@ -166,7 +166,7 @@ def refused(function, *calls, **options):
 
 
 def test_sizes_zero_one_and_equal():
-    """What torch wants of a symbol, where the user's code asks nothing: the mark that takes it away, tried."""
+    """For 0, 1 and equal sizes, which torch specialises, the mark that prevents it is verified."""
     (found,) = refused(lambda x: x + 1, [torch.ones(4)], [torch.ones(1)], dynamic=True)
     assert found.reason == "2 <= x.size()[0]"
     assert (found.advice.text, found.advice.verified) == (
@@ -182,7 +182,7 @@ def test_sizes_zero_one_and_equal():
 
 
 def test_one_tensor_twice():
-    """The same tensor in two places: a copy, tried on the entry."""
+    """For one tensor as two arguments, a copy is advised, and verified on the entry."""
     (found,) = refused(lambda x, y: x + y, [torch.ones(3), torch.ones(3)], [x, x])
     assert (found.advice.text, found.advice.verified) == ("y.clone() before the call", True)
 
@@ -205,7 +205,7 @@ def redefined():
     ],
 )  # fmt: skip
 def test_in_words(calls, told):
-    """Every recompilation is advised about; what nothing can try is not called tried."""
+    """Each recompilation has advice; what cannot be verified is not called verified."""
 
     def f(x, y):
         if isinstance(y, dict):
@@ -219,7 +219,7 @@ def test_in_words(calls, told):
 
 
 def test_each_entry_and_the_limit():
-    """Each entry that refuses has its own advice; where a limit is reached, it may be raised."""
+    """Each entry that refuses has separate advice; at the limit, raising it is advised, too."""
     found = refused(lambda x, y: x + (1 if y else 2), [x, True], [x.double(), True], [x, False])
     assert [each.advice.text for each in found] == [
         "x.to(torch.float64) before the call",

@@ -1,4 +1,4 @@
-"""A page that has one of our directives, read by Sphinx."""
+"""A page with one of our directives, read by Sphinx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective, docutils_namespace
 
 
 def read(folder: Path, text: str, **directives: type[SphinxDirective]) -> tuple[nodes.document, set[str]]:
-    """The document, and the names of the files that it depends on."""
+    """The document, and the files on which it depends."""
     (folder / "conf.py").write_text("")
     (folder / "index.rst").write_text(f"A page\n======\n\n{text}\n")
     with docutils_namespace():
@@ -23,5 +23,5 @@ def read(folder: Path, text: str, **directives: type[SphinxDirective]) -> tuple[
 
 
 def cells(document: nodes.Node) -> list[list[str]]:
-    """Texts of the rows of all tables."""
+    """The texts of all table rows."""
     return [[entry.astext() for entry in row.findall(nodes.entry)] for row in document.findall(nodes.row)]

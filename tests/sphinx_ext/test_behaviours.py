@@ -1,4 +1,4 @@
-"""The table of behaviours says what the tests say."""
+"""The table of behaviours is generated from the tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_something_else():
 
 
 def test_a_row_is_what_a_test_says_of_itself(tmp_path):
-    """Its name has one id or two, its docstring the text, and its decorators the outcome."""
+    """A test's name has one or two ids, its docstring the text, and its decorators the outcome."""
     (tmp_path / "test_a.py").write_text(TESTS.lstrip())
     (tmp_path / "test_b.py").write_text("def test_FG_1_x(): pass\n")
     (tmp_path / "support.py").write_text("def test_FG_2_x(): pass\n")
@@ -50,14 +50,14 @@ def test_a_row_is_what_a_test_says_of_itself(tmp_path):
 
 @pytest.mark.parametrize("text", ["def test_CB_6(", "@differs(why)\ndef test_CB_6_x(): ..."])
 def test_a_file_that_cannot_be_read_ends_the_build(tmp_path, text):
-    """A table without its rows would say that nothing differs."""
+    """An unreadable file ends the build, because a table without rows would be wrong."""
     (tmp_path / "test_a.py").write_text(text)
     with pytest.raises((SyntaxError, ValueError)):
         list(behaviours(tmp_path))
 
 
 def test_the_page_counts_what_it_shows(tmp_path, monkeypatch):
-    """Behaviours, tests and outcomes, of all and of each section; the page depends on the tests."""
+    """The page counts behaviours, tests and outcomes, in total and by section, and depends on the tests."""
     tests = tmp_path / "tests"
     tests.mkdir()
     (tests / "test_a.py").write_text(TESTS.lstrip())

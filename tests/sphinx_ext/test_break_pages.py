@@ -1,4 +1,4 @@
-"""Pages of graph breaks are written before a build, and only where they changed."""
+"""Pages of graph breaks are written before a build if they changed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nbcompile.tracing import breaks
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """Pages are their ids: no example is compiled."""
+    """Pages that contain only their ids: no example is compiled."""
     monkeypatch.setattr(explain, "page", lambda name: [explain.Part("heading", name)])
 
 
 def test_a_page_for_each_kind_and_one_for_all(tmp_path):
-    """The index links each page, which is there, in its table and in its contents."""
+    """The index has each page in its table and its contents, and each page exists."""
     break_pages.write_pages(SimpleNamespace(srcdir=str(tmp_path)))
     folder = tmp_path / "docs" / "graph_breaks"
     written = {path.name for path in folder.iterdir()}
@@ -37,7 +37,7 @@ def test_titles_do_not_break_the_table():
 
 
 def test_a_page_that_did_not_change_is_not_written(tmp_path):
-    """Sphinx reads a page again whose file is newer; one that changed, or is gone, is written."""
+    """An unchanged page is not written, because Sphinx would read it again; a changed or missing one is."""
     break_pages.write(tmp_path)
     kept, changed, gone = tmp_path / "index.md", tmp_path / "nb0001.md", tmp_path / "nb0005.md"
     text = changed.read_text()

@@ -1,4 +1,4 @@
-"""What is counted on a page of the book or the course."""
+"""Counts of a page of the book or the course."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ claim("not run", True)
 
 
 def test_only_cells_that_are_executed_count(tmp_path, monkeypatch):
-    """Not prose, nor code that is only shown; a cell is a picture once, and a claim is a call."""
+    """Only executed cells count, not prose or shown code; a cell has one picture, and a claim is a call."""
     monkeypatch.setattr(course_table, "ROOT", tmp_path)
     page = tmp_path / "docs" / "a.md"
     page.parent.mkdir()
@@ -41,7 +41,7 @@ def test_only_cells_that_are_executed_count(tmp_path, monkeypatch):
 
 
 def test_the_table_has_a_row_for_each_page(tmp_path):
-    """Below the names of its columns; numbers are those of the pages that are there."""
+    """The table has the columns' names, and a row with the counts of each page."""
     document, depends = pages.read(tmp_path, ".. course-table::", **{"course-table": CourseTable})
     head, *rows = pages.cells(document)
     assert tuple(head) == course_table.HEAD

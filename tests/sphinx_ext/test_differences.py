@@ -1,4 +1,4 @@
-"""The differences on a page are those that the tests know."""
+"""The differences on a page are those of the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.sphinx_ext.differences import Difference, differences, programs
 
 
 def test_differences_of_a_subject_are_those_of_the_tests():
-    """Every program of a file is counted, and every known difference of one is found, with its reason."""
+    """Each program of a file is counted, and each known difference has its reason."""
     names = programs(["random_draws"])
     assert len(names) > 10 and "draws_of_the_module" in names
     found = {each.program: each for each in differences(names)}
@@ -19,7 +19,7 @@ def test_differences_of_a_subject_are_those_of_the_tests():
 
 
 def test_programs_are_the_functions_that_are_marked(tmp_path):
-    """Other functions of a file are none, whatever they are decorated with; files are in the order that is asked for."""
+    """Programs are the marked functions, in the order of the requested files."""
     folder = tmp_path / "programs"
     folder.mkdir()
     (folder / "a.py").write_text("@program()\ndef one(): ...\n@other()\ndef no(): ...\n@program\ndef bare(): ...\n")
@@ -28,7 +28,7 @@ def test_programs_are_the_functions_that_are_marked(tmp_path):
 
 
 def test_a_reason_is_said_once(tmp_path):
-    """However many aspects of a program it explains; programs without a difference are left out."""
+    """A reason appears once for all aspects that it explains; programs without a difference are omitted."""
     known = {("one", "graphs"): "r", ("one", "details"): "r", ("one", "reasons"): "s", ("other", "graphs"): "t"}
     (tmp_path / "known.py").write_text(f"KNOWN = {known}")
     assert differences(["two", "one"], tmp_path) == [Difference("one", ("graphs", "details", "reasons"), "r; s")]

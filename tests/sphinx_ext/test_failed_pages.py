@@ -1,4 +1,4 @@
-"""A page that failed ends the build, and says which claim of it is false."""
+"""A page with a false claim ends the build, and the error names the claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ claim("there are two", len([1]) == 2)
 
 @pytest.mark.parametrize("mode", ["force", "cache"])
 def test_a_false_claim_ends_the_build(tmp_path, mode):
-    """Without -W, too: the error says the page, the claim and both values, and no page is written, also the next time."""
+    """Without -W, too, the error has page, claim and both values, and the page is never written."""
     (tmp_path / "index.md").write_text(FAILING)
     settings = {"extensions": ["myst_nb"], "nb_execution_mode": mode, "nb_execution_show_tb": True}
     settings |= {"nb_execution_cache_path": str(tmp_path / "kept"), "exclude_patterns": ["jupyter_execute"]}
@@ -44,7 +44,7 @@ def test_a_false_claim_ends_the_build(tmp_path, mode):
 
 
 def test_a_page_that_failed_says_its_last_error():
-    """Of a traceback, the line of the error; pages that were executed, or have no cells, are not named."""
+    """The error has the last line of a traceback; pages without errors or cells are not named."""
     failed = {"succeeded": False, "error": "DeadKernelError", "traceback": "Traceback\nDeadKernelError: Kernel died\n"}
     message = {
         **failed,

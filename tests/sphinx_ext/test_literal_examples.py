@@ -1,4 +1,4 @@
-"""Examples in module docstrings, shown as they are written."""
+"""Examples in module docstrings are shown literally."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def literal_blocks(lines: list[str]) -> list[str]:
 
 
 def test_an_indented_block_is_literal():
-    """Its lines and the spaces in them are kept; a blank line inside does not end it."""
+    """The lines of an indented block keep their spaces; a blank line does not end it."""
     lines = ["Title.", "", "    @compile", "    def f(x): ...", "", "    f(x)      runs", "", "Text."]
     assert literal_blocks(with_literal_blocks(lines)) == ["@compile\ndef f(x): ...\n\nf(x)      runs"]
 
@@ -33,13 +33,13 @@ def test_an_indented_block_is_literal():
     ],
 )
 def test_other_indented_text_stays(lines):
-    """What is announced as a literal block, or belongs to a directive, an item or a term."""
+    """A literal block of its own, and text of a directive, a list item or a term, are unchanged."""
     assert with_literal_blocks(lines) == lines
 
 
 @pytest.mark.parametrize(("what", "blocks"), [("module", 1), ("function", 0)])
 def test_docstrings_of_modules_alone_are_changed(what, blocks):
-    """Those of functions have sections, whose indentation napoleon reads."""
+    """Docstrings of functions are unchanged: napoleon reads their indented sections."""
     lines = (api.__doc__ or "").splitlines()
     keep_examples(None, what, "nbcompile.api", api, None, lines)
     assert len(literal_blocks([line for line in lines if ":class:" not in line])) == blocks

@@ -1,4 +1,4 @@
-"""The table of modules says what each module says of itself."""
+"""The table of modules is generated from the modules' docstrings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.sphinx_ext.module_map import rows
 
 
 def test_the_map_of_modules(tmp_path):
-    """A row is a module's first sentence and its `In torch:` line, however they are wrapped."""
+    """A row has a module's first sentence and its `In torch:` line, unwrapped."""
     package = tmp_path / "house"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -25,7 +25,7 @@ def test_the_map_of_modules(tmp_path):
 
 
 def test_every_module_has_a_row():
-    """The real table covers the package."""
+    """The table has each module of the package."""
     found = list(rows())
     assert "nbcompile/capture/source.py" in [row.file for row in found]
     assert [row.file for row in found if not row.in_torch] == []
@@ -41,13 +41,13 @@ def test_every_module_has_a_row():
     ],
 )
 def test_the_line_about_torch_ends_with_its_paragraph(tmp_path, text, expected):
-    """It ends where the next module is named, or the paragraph ends; a module without the line has an empty cell."""
+    """The line ends at the next module or at the end of the paragraph; without the line, the cell is empty."""
     (tmp_path / "a.py").write_text(f'"""{text}"""\n')
     assert [row.in_torch for row in rows(tmp_path)] == [expected]
 
 
 def test_code_in_a_sentence_is_set_as_code():
-    """What is between two pairs of backticks is a literal, also at the ends; what has no second pair is text."""
+    """Text between double backticks is a literal, also at the ends; a single pair is text."""
     parts = module_map._inline("``A`` is before ``b()``")
     assert [type(part) for part in parts] == [nodes.literal, nodes.Text, nodes.literal]
     assert "".join(part.astext() for part in parts) == "A is before b()"

@@ -13,7 +13,7 @@ from tests.views import sample_records as sample
 
 
 def test_a_page_has_the_style_sheet_and_the_script_once(tmp_path):
-    """Two outputs on a page of Sphinx: none carries its own, the page links both files, and a page without has none."""
+    """A Sphinx page with two outputs links style sheet and script once, and a page without outputs links neither."""
     output = html.render(sample.simple()), html.render(sample.recompiled(), sections.USUAL)
     (tmp_path / "conf.py").write_text("")
     raw = "\n\n".join(f".. raw:: html\n\n{textwrap.indent(each, '   ')}" for each in output)
@@ -34,6 +34,6 @@ def test_a_page_has_the_style_sheet_and_the_script_once(tmp_path):
 
 
 def test_a_build_that_failed_writes_no_files(tmp_path):
-    """After an error there may be no folder to write to."""
+    """After a failed build no file is written, because the folder may be missing."""
     write_assets(None, RuntimeError("the build failed"))
     assert list(tmp_path.iterdir()) == []

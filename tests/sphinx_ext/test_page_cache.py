@@ -1,4 +1,4 @@
-"""Outputs of pages are kept for as long as what they show."""
+"""The cache of executed pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nbcompile.sphinx_ext import page_cache
 
 
 def test_outputs_of_pages_are_kept_for_one_state_of_the_compiler(tmp_path, monkeypatch):
-    """The folder is the same for the same sources and another one after a change; three of them are kept."""
+    """The same sources have one folder, a change gives another one, and three folders are kept."""
     package = tmp_path / "package"
     package.mkdir()
     monkeypatch.setattr(page_cache, "ROOT", tmp_path)
@@ -21,7 +21,7 @@ def test_outputs_of_pages_are_kept_for_one_state_of_the_compiler(tmp_path, monke
 
 
 def test_a_file_that_is_renamed_is_another_state(tmp_path):
-    """The digest covers names of files as well as their contents, and no bytecode."""
+    """The digest covers the names and the contents of files, except bytecode."""
     folder = tmp_path / "package"
     (folder / "__pycache__").mkdir(parents=True)
     (folder / "a.py").write_text("1")

@@ -1,4 +1,4 @@
-"""A chart of ratios shows what the lines of the page say, and refuses what is no ratio."""
+"""A chart of ratios has the lines of the page, and refuses a line without a ratio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.sphinx_ext import ratios
 
 
 def test_a_chart_of_ratios():
-    """A bar for each line, to the left of 1 where it is below; its words are there for those who do not see it."""
+    """Each line has a bar, left of 1 if it is below 1, and an alternative text."""
     drawn = str(ratios.draw("ours / theirs", [("first call: cold", 0.1), ("memory", 1.5)]))
     bars = re.findall(r"<rect x='([\d.]+)' y='\d+' width='([\d.]+)' height='12'( class='lost')?", drawn)
     (one,) = re.findall(r"<line x1='([\d.]+)' x2='[\d.]+' y1='\d+' y2='\d+' class='one'", drawn)
@@ -24,7 +24,7 @@ def test_a_chart_of_ratios():
 
 @pytest.mark.parametrize("line", ["words", "words: none", "words: 0", "words: -1", ": 0.5", "words: inf", "words: nan"])
 def test_a_line_without_a_ratio_is_refused(line):
-    """A build ends there rather than drawing something else."""
+    """A line without a ratio ends the build."""
     with pytest.raises(ValueError, match=r"words|could not convert"):
         ratios.read(line)
     assert ratios.read("a: b: 0.5") == ("a: b", 0.5)
@@ -32,7 +32,7 @@ def test_a_line_without_a_ratio_is_refused(line):
 
 @pytest.mark.parametrize("found", [[], [("same", 1.0)], [("tiny", 1e-7), ("huge", 1e7)]])
 def test_every_bar_is_within_the_drawing(found):
-    """Also for ratios beyond every tick, for a ratio of exactly 1, whose bar is still seen, and for no lines at all."""
+    """Bars beyond all ticks, a bar for the ratio 1, and a chart without lines are drawn."""
     drawn = str(ratios.draw("a / b", found))
     bars = [tuple(map(float, bar)) for bar in re.findall(r"<rect x='([-\d.]+)' y='\d+' width='([-\d.]+)'", drawn)]
     assert len(bars) == len(found)
@@ -40,6 +40,6 @@ def test_every_bar_is_within_the_drawing(found):
 
 
 def test_words_of_a_chart_are_escaped():
-    """They come from the page, and are text in the drawing."""
+    """The page's words are escaped in the drawing."""
     drawn = str(ratios.draw("<a> & b", [("x < y", 0.5)]))
     assert "&lt;a&gt; &amp; b" in drawn and "x &lt; y" in drawn and "<a>" not in drawn

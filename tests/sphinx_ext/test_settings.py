@@ -8,7 +8,7 @@ from tests.sphinx_ext import pages
 
 
 def test_a_row_for_each_setting(tmp_path):
-    """With its default and some words; the page is read again when the settings change."""
+    """Each setting has a row with its default and a sentence; the page depends on the settings."""
     document, depends = pages.read(tmp_path, ".. settings::", settings=Settings)
     rows = pages.cells(document)
     assert [name for name, *_ in rows] == list(config.names())

@@ -11,7 +11,7 @@ from tests.sphinx_ext.pages import cells
 
 
 def test_text_in_a_table_is_text():
-    """Neither markup of the page nor HTML in a cell means anything, and empty cells stay where they are."""
+    """Markup and HTML in a cell are literal, and empty cells remain."""
     rows = [("a *b* `c`", "<b>&"), ("", "last")]
     made = table(rows, widths=(1, 3), cls="known")
     assert cells(made) == [list(row) for row in rows]
@@ -22,7 +22,7 @@ def test_text_in_a_table_is_text():
 
 
 def test_columns_have_the_widths_that_are_asked_for():
-    """As many of them as there are widths; a table may have no rows yet."""
+    """The table has as many columns as widths, and may have no rows."""
     made = table([], widths=(1, 6, 3), cls="")
     assert [column["colwidth"] for column in made.findall(nodes.colspec)] == [1, 6, 3]
     assert next(made.findall(nodes.tgroup))["cols"] == 3 and cells(made) == []

@@ -1,4 +1,4 @@
-"""Expressions of Python, evaluated in eager mode and inside of a compiled function, all of a list in one graph.
+"""Python expressions, evaluated in eager mode and in a compiled function, all of a list in one graph.
 
 check("[1, 2].index(2)", "[].pop()", XS=[3])        both answers, and both exceptions with their words, are equal
 """
@@ -37,9 +37,9 @@ def _body(number: int, text: str) -> str:
 
 
 def function_of(texts: tuple[str, ...], names: dict[str, Any]) -> Callable[[torch.Tensor], Any]:
-    """A function whose result has the answer of each program."""
+    """A function with the answers of all programs as its result."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # programs are wrong on purpose
+        warnings.simplefilter("ignore", SyntaxWarning)  # some programs raise on purpose
         return _defined(texts, names)
 
 
@@ -56,7 +56,7 @@ def _defined(texts: tuple[str, ...], names: dict[str, Any]) -> Callable[[torch.T
 
 
 def described(value: object) -> object:
-    """Type and parts of a value: what is equal is equal also where Python says otherwise (NaN, -0.0, bool and int)."""
+    """The type and parts of a value, which distinguish -0.0 and 0.0, bool and int, and equate NaN."""
     if isinstance(value, torch.Tensor):
         return "tensor", value.tolist()
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
@@ -67,7 +67,7 @@ def described(value: object) -> object:
 
 
 def check(*texts: str, **names: Any) -> None:
-    """Assert that each program answers alike; ``names`` are its globals, or a function makes some of them anew."""
+    """Assert that each program has equal answers; ``names`` are its globals, or a function that creates them."""
 
     def made() -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Captured graphs without a bytecode tracer: what the front end hands to a backend, made by symbolic_trace.
+"""Captured graphs without a bytecode tracer: the front end's output, from symbolic_trace.
 
 As the front end does it, parameters and buffers become inputs, and examples are fake tensors.
 """
@@ -19,7 +19,7 @@ from nbcompile.record.model import StackLine
 
 
 class Inlining(torch.fx.Tracer):
-    """Follows calls into every module."""
+    """A tracer that inlines each module."""
 
     def is_leaf_module(self, m: torch.nn.Module, module_qualified_name: str) -> bool:
         return False
@@ -80,7 +80,7 @@ def compiled(captured: Captured, backend: Any, dynamic: bool = False) -> Callabl
 
 
 def copies(inputs: Sequence[Any]) -> list[Any]:
-    """Independent leaves with the same content; inputs that share memory still share it."""
+    """Independent leaves with the same content; inputs that alias still do."""
     twins: dict[int, torch.Tensor] = {}
     bases: dict[int, torch.Tensor] = {}
     result = []
@@ -141,7 +141,7 @@ def plain(value: Any) -> Any:
 
 
 def sharing(values: Sequence[Any]) -> list[tuple[int, int]]:
-    """For each value: the first value that is the same object, the first that shares its memory."""
+    """For each value: the index of the first one that is the same object, and of the first that aliases it."""
     tensors = [each if isinstance(each, torch.Tensor) else None for each in values]
     objects = [next(i for i, other in enumerate(tensors) if other is each) for each in tensors]
     memory = [next(i for i, other in enumerate(tensors) if storage_of(other) == storage_of(each)) for each in tensors]
@@ -153,7 +153,7 @@ def storage_of(value: torch.Tensor | None) -> int:
 
 
 def recorded_graph(captured, backend):
-    """What the record says of a captured graph that is compiled."""
+    """The recorded graph of a compiled captured graph."""
     listener = recorder.Recorder("f")
     with listener.listening(), recorder.frame("0/0", "f"):
         compiled(captured, backend)

@@ -1,4 +1,4 @@
-"""How often a function is compiled, call by call, and why: for the sections about guards and dynamic shapes."""
+"""The number of compiles of a function, call by call, and the reasons: for tests of guards and dynamic shapes."""
 
 import copy
 
@@ -10,7 +10,7 @@ from tests.support.watched import same, watch
 
 
 def counts(function, calls, **options):
-    """How many graphs there are after each call; every result is compared with eager's.
+    """The number of graphs after each call; each result is compared with eager's.
 
     A call is a tuple of arguments, or one argument that is no tuple.
     """
@@ -20,7 +20,7 @@ def counts(function, calls, **options):
 
 
 def counted(watched, calls):
-    """The same for a function that is watched already."""
+    """The number of graphs after each call of a function that is watched already."""
     found = []
     for call in calls:
         arguments = call if isinstance(call, tuple) else (call,)
@@ -39,12 +39,12 @@ def copied(arguments):
 
 
 def reasons(watched):
-    """For each recompilation the reasons of the entries that refused, newest entry first."""
+    """The reasons of the entries that refused, newest entry first, for each recompile."""
     return [[each.reason for each in frame.failed_guards] for frame in watched.record.frames if frame.failed_guards]
 
 
 def guards(watched, index=-1):
-    """The guards of one compiled frame as they are checked, without those on the state of the process."""
+    """The guards of one compiled frame in order, without those on the process state."""
     return [each.condition for each in watched.frames[index].guards if each.source or "L[" in each.condition]
 
 

@@ -1,4 +1,4 @@
-"""A backend for tests: it keeps the graphs that it is given, and runs them as they are.
+"""A backend for tests: it stores the graphs that it gets, and runs them unchanged.
 
     graphs = Graphs()
     nbcompile.compile(f, backend=graphs)(x)
@@ -26,7 +26,7 @@ class Graphs(Sequence[torch.fx.GraphModule]):
         self.modules: list[torch.fx.GraphModule] = []
 
     def __call__(self, module: torch.fx.GraphModule, example_inputs: list[Any], **options: Any) -> Callable[..., Any]:
-        """Keep a graph; what runs is the graph itself."""
+        """Store a graph, which is the compiled function itself."""
         self.modules.append(module)
         return module.forward
 
@@ -37,12 +37,12 @@ class Graphs(Sequence[torch.fx.GraphModule]):
         return len(self.modules)
 
     def clear(self) -> None:
-        """Forget what was compiled so far."""
+        """Remove all stored graphs."""
         self.modules.clear()
 
     @property
     def operators(self) -> list[str]:
-        """For each graph the names of its operators, in order."""
+        """The names of each graph's operators, in order."""
         return [" ".join(operators(module.graph)) for module in self]
 
 
@@ -69,7 +69,7 @@ def agrees(function: Callable[..., Any], *arguments: Any, operators: str | None 
 
 
 def captured(function: Callable[..., Any], *arguments: Any, expected: Any) -> torch.fx.GraphModule:
-    """The one graph of a function whose result is known: some operators cannot run outside of a graph."""
+    """The only graph of a function with a known result: some operators cannot run outside of a graph."""
     graphs = Graphs()
     actual = nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
     torch.testing.assert_close(actual, expected)

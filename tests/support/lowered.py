@@ -18,7 +18,7 @@ from tests.support import targets
 
 
 def traced(function: Callable[..., Any], *inputs: Any, decomposed: bool = False, dynamic: bool = False) -> Any:
-    """The ATen graph of a function, as AOTAutograd would hand it over."""
+    """The ATen graph of a function, as AOTAutograd would pass it on."""
     table = core_aten_decompositions() if decomposed else {}
     mode = "symbolic" if dynamic else "fake"
 
@@ -29,7 +29,7 @@ def traced(function: Callable[..., Any], *inputs: Any, decomposed: bool = False,
 
 
 def programs(function: Callable[..., Any], *inputs: Any, **how: Any) -> tuple[Program, kernel.Schedule]:
-    """Lowered and scheduled; both well-formed."""
+    """The lowered program and its schedule, both verified."""
     program = lower(traced(function, *inputs, **how), inputs)
     verify.verify_program(program)
     plan = schedule(program, verify.verify_program)
@@ -75,7 +75,7 @@ def check(
 def require_equal(
     found: Sequence[Any], expected: Sequence[Any], exact_strides: bool = True, signs_of_zeros: bool = True
 ) -> None:
-    """Values as eager's within rounding; dtypes, shapes, strides and the signs of zeros as eager's exactly."""
+    """Assert equal values up to rounding, and equal dtypes, shapes, strides and signs of zeros."""
     assert len(found) == len(expected)
     for mine, theirs in zip(found, expected, strict=True):
         if not isinstance(theirs, torch.Tensor):

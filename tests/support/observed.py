@@ -1,4 +1,4 @@
-"""A program with and without the compiler: everything that can be seen of its results.
+"""A program with and without the compiler: all visible properties of its results.
 
     def program(compiled):
         x = torch.ones(3, requires_grad=True)
@@ -26,7 +26,7 @@ Program = Callable[[Callable[..., Any]], Any]
 
 
 def agrees_with_eager(program: Program, **options: Any) -> None:
-    """Run it both ways, with the default backend, and compare; an error has to be the same error, too."""
+    """Run the program both ways, with the default backend, and compare; an error has to be the same error, too."""
     expected = _observed(program, lambda function, **_: function)
     nbcompile.reset()
     found = _observed(program, lambda function, **more: nbcompile.compile(function, **options, **more))
@@ -42,7 +42,7 @@ def agrees_with_eager(program: Program, **options: Any) -> None:
 
 
 def is_as_near_as_eager(program: Program, exact: Program, unit: float) -> None:
-    """Of a program that rounds on its way, both ways, and the same in float64: what is compiled errs no more than eager.
+    """Compare a program that rounds in between, both ways, with the same in float64: its error is about eager's.
 
     Intermediate results of 16 bits stay wider in generated code, as in torch's, so the two differ from each other by
     about what each differs from the truth. ``unit`` is the relative distance of neighbouring numbers that are rounded to.
@@ -62,7 +62,7 @@ def is_as_near_as_eager(program: Program, exact: Program, unit: float) -> None:
 
 
 def _observed(program: Program, compiled: Callable[..., Any]) -> list[tuple[object, list[torch.Tensor]]] | Exception:
-    """Of each value what is compared exactly, and tensors that are compared up to rounding."""
+    """For each value, the properties that must be equal, and the tensors that may differ by rounding."""
     torch.manual_seed(0)
     try:
         values = pytree.tree_leaves(program(compiled))

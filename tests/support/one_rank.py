@@ -1,4 +1,4 @@
-"""A process group of one process, for tests of collectives that need no second one."""
+"""A process group with one process, for tests of collectives that need no other one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if not (dist.is_available() and dist.is_gloo_available()):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_rank():
-    """A process group of this process alone."""
+    """A process group with one process."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()

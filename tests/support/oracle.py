@@ -1,4 +1,4 @@
-"""Eager Python as the oracle: one scenario, run plainly and compiled, observed alike.
+"""Eager Python as the oracle: one scenario, run with and without the compiler, and observed.
 
     def scenario(compiled):
         f = compiled(lambda x, n: x * n)
@@ -28,14 +28,14 @@ Scenario = Callable[[Compiler], Iterator[object]]
 
 
 def observations(scenario: Scenario, compiler: Compiler, digits: int | None = None) -> list[str]:
-    """What a scenario yields, as texts."""
+    """The yielded values of a scenario, as texts."""
     return [described(value, digits) for value in scenario(compiler)]
 
 
 def disagreement(scenario: Scenario, digits: int | None = None, **options: Any) -> str:
-    """Where compiled differs from eager; "" if nowhere. ``digits``: how many of a float count."""
+    """The difference from eager, or "" without one. ``digits``: the number of digits of a float that count."""
     options.setdefault("backend", "eager")
-    options.setdefault("recompile_limit", 64)  # else the last calls would run as they are
+    options.setdefault("recompile_limit", 64)  # otherwise the last calls would hit
     nbcompile.reset()
     torch.manual_seed(0)
     eager = observations(scenario, lambda function: function, digits)
@@ -43,7 +43,7 @@ def disagreement(scenario: Scenario, digits: int | None = None, **options: Any) 
     with warnings.catch_warnings():
         warnings.simplefilter(
             "error", nbcompile.errors.InternalErrorWarning
-        )  # a mistake of ours, though the result is right
+        )  # an error of the compiler, though the result is right
         compiled = observations(scenario, lambda function: nbcompile.compile(function, **options), digits)
     for number, (expected, found) in enumerate(zip(eager, compiled, strict=True)):
         if expected != found:
@@ -52,7 +52,7 @@ def disagreement(scenario: Scenario, digits: int | None = None, **options: Any) 
 
 
 def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> object:
-    """What a call gives: its value, or the exception."""
+    """The value of a call, or its exception."""
     try:
         return function(*arguments, **keywords)
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is observed
@@ -60,7 +60,7 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
 
 
 def outcome(function: Callable[..., object], *arguments: object) -> object:
-    """Text of the value, or class and text of the exception."""
+    """The text of the value, or class and text of the exception."""
     try:
         return repr(function(*arguments))
     except Exception as error:  # noqa: BLE001  # whatever it raises is compared
@@ -68,14 +68,14 @@ def outcome(function: Callable[..., object], *arguments: object) -> object:
 
 
 def one_graph(function: Callable[..., Any], *arguments: object) -> Any:
-    """Value of a call that is one graph without a break."""
+    """The value of a call that is one graph without a break."""
     explained = nbcompile.explain(function, backend="eager")(*arguments)
     assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
     return explained.result
 
 
 def require_same_refusal(act: Callable[[list[object]], object], x: torch.Tensor) -> None:
-    """Compare what ``act`` raises, by class and text, and what it had noted by then, with eager's."""
+    """Compare the exception of ``act``, by class and text, and its notes until then, with eager's."""
 
     def function(x: torch.Tensor) -> object:
         seen: list[object] = []
@@ -120,7 +120,7 @@ class _Description:
                 return f"<{value.__name__}>"
             case torch.dtype() | torch.device() | torch.layout() | range() | slice():
                 return repr(value)
-            case tuple():  # whether two equal tuples are one is the interpreter's affair
+            case tuple():  # the interpreter decides whether two equal tuples are one object
                 return f"{type(value).__name__}({', '.join(map(self.text, value))})"
         if id(value) in self.numbers:
             return f"#{self.numbers[id(value)]}"

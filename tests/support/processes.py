@@ -1,4 +1,4 @@
-"""Programs in a process of their own, for tests of what a new process does.
+"""Programs in a separate process, for tests of a new process.
 
     python("import torch; print(torch.ones(2).sum())")            "tensor(2.)"
     python(path, "argument", folder=tmp_path, NBCOMPILE_WARM_START="1")
@@ -23,7 +23,7 @@ def command(
     *words: str | Path, folder: Path | None = None, given: str | None = None, status: int | None = 0, seconds: float = 580,
     **variables: str | Path | None,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """Run a command that ends with ``status`` (None: with any), and can import what is tested.
+    """Run a command that ends with ``status`` (None: with any), and can import the tested package.
 
     Variables are set for it besides those of this process, or removed if they are None.
     """
@@ -42,6 +42,6 @@ def command(
 
 
 def python(program: str | Path, *arguments: str | Path, **how: object) -> str:
-    """What a program prints, which is given as text or as a file."""
+    """The output of a program, which is given as text or as a file."""
     words = [program] if isinstance(program, Path) else ["-c", program]
     return command(sys.executable, *words, *arguments, **how).stdout

@@ -13,7 +13,7 @@ import textwrap
 
 
 def members(cls: type) -> set[str]:
-    """Names that a class and its bases define, annotate, or set on ``self``."""
+    """The names that a class and its bases define, annotate, or set on ``self``."""
     found: set[str] = set()
     for base in cls.__mro__[:-1]:
         found |= {*vars(base), *base.__dict__.get("__annotations__", {})}

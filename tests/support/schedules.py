@@ -1,4 +1,4 @@
-"""Small schedules made by hand, and a way to run them: shared by the tests of codegen and runtime."""
+"""Small schedules, written by hand, and functions to run them: for tests of codegen and runtime."""
 
 import torch
 
@@ -17,7 +17,7 @@ def inputs_of(tensors):
 
 
 def element(graph_input, position=None, computed=True):
-    """Load one element in a kernel, in the type in which it is computed."""
+    """Load one element in a kernel, in the dtype of the computation."""
     position = loop_variables(len(graph_input.layout.size)) if position is None else position
     load = Load(graph_input.name, (graph_input.layout.at(position),), graph_input.dtype)
     return cast(load, compute_dtype(graph_input.dtype)) if computed else load

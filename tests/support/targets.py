@@ -49,12 +49,12 @@ def run_cpp(planned: Schedule, inputs: Any, graph: Any = None) -> tuple[Any, ...
 
 
 class Refused(Exception):
-    """Why a schedule was not run by the interpreter: it has no Triton form, or calls ATen."""
+    """The reason why the interpreter cannot run a schedule: it has no Triton form, or calls ATen."""
 
 
 @functools.cache
 def interpreter() -> subprocess.Popen[bytes]:
-    """The process with the interpreter; it lives as long as this one."""
+    """The interpreter's process, which lives as long as this one."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.targets"], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ def interpreter() -> subprocess.Popen[bytes]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bits:
-    """A tensor whose type cannot be pickled, as whole numbers."""
+    """A tensor whose dtype cannot be pickled, as integers."""
 
     words: torch.Tensor
     dtype: torch.dtype
@@ -99,7 +99,7 @@ def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
         pickle.dump((planned, [Bits.of(value) for value in inputs]), process.stdin)
         process.stdin.flush()
         answer = pickle.load(process.stdout)
-    except BaseException:  # a time limit: the answer that is still to come must not be the next test's
+    except BaseException:  # a time limit: a late answer must not be the next test's
         process.kill()
         interpreter.cache_clear()
         raise
@@ -109,7 +109,7 @@ def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
 
 
 def _libdevice() -> None:
-    """NVIDIA's mathematical library, which the interpreter has not, with torch's functions."""
+    """Replace NVIDIA's mathematical library, which the interpreter lacks, by torch's functions."""
     import numpy as np  # noqa: PLC0415
     import torch  # noqa: PLC0415
     import triton.language as tl  # noqa: PLC0415
@@ -133,7 +133,7 @@ def _libdevice() -> None:
 
 
 def _comparisons() -> None:
-    """What two scalars compare to stays a truth value beside a block.
+    """The comparison of two scalars remains a bool next to a block.
 
     The interpreter makes numbers of the operands' type of it there, which ``|`` refuses. (A GPU goes by its own type.)
     """
@@ -147,7 +147,7 @@ def _comparisons() -> None:
 
 
 def _products() -> None:
-    """Factors in bfloat16 are numbers: the interpreter multiplies their bits as integers."""
+    """Convert bfloat16 factors to numbers: the interpreter multiplies their bits as integers."""
     import numpy as np  # noqa: PLC0415
     import triton.language as tl  # noqa: PLC0415
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle  # noqa: PLC0415
@@ -174,7 +174,7 @@ def _serve() -> None:
     _comparisons()
     _products()
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what the interpreter prints is no answer
+    os.dup2(2, 1)  # the interpreter's own output is no answer
     while True:
         try:
             planned, inputs = pickle.load(source)
@@ -215,7 +215,7 @@ def compile_triton(planned: Schedule) -> int:
 
 
 if __name__ == "__main__":
-    # Pickles name this module as the tests import it.
+    # Pickles refer to this module by the name that tests import.
     from tests.support import targets
 
     targets._serve()

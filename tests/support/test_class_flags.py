@@ -1,4 +1,4 @@
-"""Classes in C and classes of Python's are distinguished by their flags."""
+"""The flags of a class distinguish C classes from Python classes."""
 
 import collections
 import itertools
@@ -15,7 +15,7 @@ class Own:
 
 @pytest.mark.parametrize("cls", [Own, torch.nn.Linear, type("Made", (), {})])
 def test_a_class_statement(cls):
-    """Also one that a call of ``type`` made: attributes may be set on it."""
+    """A Python class, also from a call of ``type``, allows attributes to be set."""
     assert is_class_statement(cls) and cls.__flags__ & HEAP_TYPE
     cls.of_a_test = 1
     del cls.of_a_test
@@ -23,7 +23,7 @@ def test_a_class_statement(cls):
 
 @pytest.mark.parametrize("cls", [int, dict, type, collections.deque, itertools.chain, collections.OrderedDict])
 def test_a_class_in_c(cls):
-    """On each version of Python: nothing can be set on it."""
+    """A C class does not allow attributes to be set, on each version of Python."""
     assert not is_class_statement(cls)
     with pytest.raises(TypeError):
         cls.of_a_test = 1

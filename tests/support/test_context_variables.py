@@ -1,4 +1,4 @@
-"""Variables of a context that are bound for a block are as they were afterwards, whenever Ctrl-C comes."""
+"""Context variables that a block binds are restored afterwards, also after Ctrl-C at any point."""
 
 from contextvars import ContextVar
 
@@ -10,7 +10,7 @@ from nbcompile.support.context_variables import bound
 
 
 class Interrupted:
-    """A variable whose first change is followed by Ctrl-C."""
+    """A variable whose first change raises KeyboardInterrupt."""
 
     def __init__(self, variable):
         self.variable, self.changes = variable, 0
@@ -26,7 +26,7 @@ class Interrupted:
 
 
 def test_a_variable_is_bound_inside():
-    """And has its former value afterwards, also after an exception."""
+    """The variable has its former value afterwards, after an exception, too."""
     variable = ContextVar("variable", default=1)
     with pytest.raises(ValueError, match="of the block"), bound(variable, 2):
         assert variable.get() == 2
@@ -35,7 +35,7 @@ def test_a_variable_is_bound_inside():
 
 
 def test_an_interrupt_right_after_it_was_set():
-    """Before the block begins: nothing is left."""
+    """An interrupt before the block begins leaves nothing behind."""
     variable = ContextVar("variable", default=1)
     with pytest.raises(KeyboardInterrupt), bound(Interrupted(variable), 2):
         raise AssertionError("the block does not run")
@@ -43,7 +43,7 @@ def test_an_interrupt_right_after_it_was_set():
 
 
 def test_nobody_listens_after_an_interrupt(monkeypatch):
-    """Ctrl-C when a recorder begins to listen: neither the recorder nor the mark of it stays."""
+    """After Ctrl-C during ``listening``, neither the recorder nor its mark is left."""
     monkeypatch.setattr(recorder, "_recorders", Interrupted(recorder._recorders))
     with pytest.raises(KeyboardInterrupt), recorder.Recorder("f").listening():
         raise AssertionError("the block does not run")
@@ -52,7 +52,7 @@ def test_nobody_listens_after_an_interrupt(monkeypatch):
 
 
 def test_the_mark_of_a_listener_goes_after_an_interrupt(monkeypatch):
-    """Ctrl-C after the mark was made."""
+    """After Ctrl-C right after the mark was added, the mark is removed."""
 
     class Marks(list):
         def append(self, mark):
@@ -68,7 +68,7 @@ def test_the_mark_of_a_listener_goes_after_an_interrupt(monkeypatch):
 
 
 def test_descriptions_are_not_remembered_after_an_interrupt(monkeypatch):
-    """A class that changes later is described anew: what was described in an interrupted block is forgotten."""
+    """The memo of an interrupted block is dropped, so that a class that changes later is described again."""
     memo = descriptions._memo
     monkeypatch.setattr(descriptions, "_memo", Interrupted(memo))
     with pytest.raises(KeyboardInterrupt), descriptions.memoized():

@@ -1,4 +1,4 @@
-"""Caches that are filled without a call of their function: they are what the calls would have left."""
+"""Caches that are filled without calls of their function equal those that calls have filled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def filled(function, maxsize, entries, hits, misses, typed=False):
 
 
 def test_entries_hits_and_misses_without_a_call():
-    """A call of what is there returns the very result; others go to the function."""
+    """A call with a cached key returns the very object; other calls reach the function."""
     result = [1]
     cache = filled(refuse, None, [((1,), {}, result), ((2,), {"k": 3}, 4)], 5, 7)
     assert cache.cache_info() == (5, 7, None, 2)
@@ -35,14 +35,14 @@ def test_entries_hits_and_misses_without_a_call():
 
 
 def test_the_order_of_use():
-    """The first entry is the one that goes first, also where hits were counted."""
+    """The first entry is evicted first, whatever the counted hits."""
     cache = filled(lambda number: -number, 2, [((1,), {}, 10), ((2,), {}, 20)], 3, 2)
     cache(3)
     assert (cache(2), cache(1)) == (20, -1)
 
 
 def test_fewer_misses_than_entries():
-    """Calls that had begun when the cache was cleared added their entries afterwards."""
+    """Calls that began before cache_clear() add their entries afterwards, so there may be fewer misses."""
 
     @functools.lru_cache
     def real(number):
@@ -62,7 +62,7 @@ def test_fewer_misses_than_entries():
 
 @pytest.mark.parametrize("maxsize", [0, 3, None])
 def test_misses_alone(maxsize):
-    """Calls that raised, or whose results nobody keeps."""
+    """Calls that raised, or a cache of size 0, have misses without entries."""
     assert filled(refuse, maxsize, [], 0, 4).cache_info() == (0, 4, maxsize, 0)
 
 
@@ -73,13 +73,13 @@ def test_types_are_part_of_a_key():
 
 
 def test_a_function_that_is_a_partial():
-    """It keeps its arguments, and what is stored on it."""
+    """A cached partial keeps its arguments, and its attributes."""
     cache = filled(functools.partial(int, base=2), None, [], 0, 0)
     assert cache("11") == 3
 
 
 def test_no_line_in_a_traceback():
-    """What the function raises is seen to come from it, called directly."""
+    """The traceback of the function's exception is that of a direct call."""
 
     def raises(number):
         raise ValueError(number)
@@ -92,7 +92,7 @@ def test_no_line_in_a_traceback():
 
 
 def test_which_caches_are_recognised():
-    """Those that were filled here; and those of a function that the library was about to give a cache."""
+    """Caches that were filled here are recognised, and functions to which the library adds a cache."""
 
     def noted(number):
         return number
@@ -107,7 +107,7 @@ def test_which_caches_are_recognised():
 
 
 def test_the_functions_of_the_library_that_create_caches():
-    """``lru_cache`` itself and the decorator that it returns; no others."""
+    """``lru_cache`` itself and its decorator create caches; no other function does."""
     scope = vars(functools)
     assert created_caches.creates_cache(functools.lru_cache.__code__, scope)
     assert created_caches.creates_cache(functools.lru_cache(None).__code__, scope)

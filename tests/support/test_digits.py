@@ -1,4 +1,4 @@
-"""Numbers for people."""
+"""Numbers in readable form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0))
      (-2.5e6, "-2500000"), (math.inf, "inf"), (math.nan, "nan"), (1e-7, "1e-07")],
 )  # fmt: skip
 def test_a_large_number_has_no_exponent(value, text):
-    """A thousand is a thousand; only what is very small is written with one."""
+    """A large number has no exponent; only a very small one does."""
     assert three_digits(value) == text
 
 

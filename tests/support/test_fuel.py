@@ -8,13 +8,13 @@ from nbcompile.support import fuel
 
 
 def test_without_a_limit_everything_is_allowed():
-    """No log is kept either."""
+    """Without a limit each decision is allowed, and no log exists."""
     assert fuel.allows("fusion", "buf0, buf1")
     assert fuel._limits == []
 
 
 def test_the_first_decisions_of_a_subsystem_are_allowed():
-    """Others are not counted; what was refused is in the log as well."""
+    """Decisions of other subsystems are not counted; a refused one is in the log, too."""
     with fuel.limited("fusion", 1) as log:
         assert [fuel.allows("fusion", "a"), fuel.allows("pass", "p"), fuel.allows("fusion", "b")] == [True, True, False]
         assert log == ["a", "b"]
@@ -22,14 +22,14 @@ def test_the_first_decisions_of_a_subsystem_are_allowed():
 
 
 def test_the_stricter_of_two_limits_decides():
-    """Both log the decision."""
+    """Both limits log the decision."""
     with fuel.limited("graph", 1) as outer, fuel.limited("graph", 0) as inner:
         assert not fuel.allows("graph", "inference")
     assert outer == inner == ["inference"]
 
 
 def test_a_process_can_be_limited_by_text(tmp_path):
-    """``NBCOMPILE_FUEL``: each decision is in the file at once, on a line of its own."""
+    """``NBCOMPILE_FUEL`` writes each decision to the file at once, one per line."""
     file = tmp_path / "log"
     try:
         fuel.limit_process(f"pass:1:{file}")
@@ -41,14 +41,14 @@ def test_a_process_can_be_limited_by_text(tmp_path):
 
 @pytest.mark.parametrize("text", ["fusion", "fusion:some", "colour:3", "fusion:-1:file"])
 def test_text_of_another_form_is_refused(text):
-    """The message says the form."""
+    """The error describes the format."""
     with pytest.raises(ValueError, match="SUBSYSTEM:NUMBER:FILE"):
         fuel.limit_process(text)
     assert fuel._limits == []
 
 
 def test_an_equal_limit_inside_of_another_one():
-    """Its end leaves the outer one, whose log goes on."""
+    """The end of an equal inner limit does not end the outer one, whose log continues."""
     with fuel.limited("pass", 5) as outer:
         with fuel.limited("pass", 5) as inner:
             pass

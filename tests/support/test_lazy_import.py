@@ -1,4 +1,4 @@
-"""What `import nbcompile` costs is what it imports."""
+"""The imports of `import nbcompile`, which are its cost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ HEAVY = ("sympy", "torch._dynamo", "IPython.core.magic", "nbcompile.driver", "nb
 
 
 def test_importing_nbcompile_imports_neither_compiler_nor_views():
-    """They come with the first call that needs them."""
+    """The first call that needs the compiler or the views imports them."""
     program = f"import sys, torch; before = set(sys.modules); import nbcompile; print([m for m in {HEAVY!r} if m in set(sys.modules) - before])"
     assert python(program).strip() == "[]"
 
 
 def test_a_module_is_imported_at_its_first_use(monkeypatch):
-    """Not when it is named."""
+    """A lazy module is imported at its first attribute access."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     colors = lazy_import.module("colorsys")
     assert "colorsys" not in sys.modules
@@ -30,7 +30,7 @@ def test_a_module_is_imported_at_its_first_use(monkeypatch):
 
 
 def test_the_collector_is_asked_once(monkeypatch):
-    """At the import: to count what a program froze takes time for each frozen object, and a call should not."""
+    """The count of frozen objects, which is slow, is read once at the import, and not at each access."""
     colors, asked = lazy_import.module("colorsys"), []
     monkeypatch.setattr(gc, "get_freeze_count", lambda: asked.append(1) or 0)
     for _ in range(3):
@@ -39,7 +39,7 @@ def test_the_collector_is_asked_once(monkeypatch):
 
 
 def test_own_backends_are_those_of_the_ladder():
-    """Their names are known without importing them."""
+    """The names of our backends are known without an import."""
     assert set(options.OWN_BACKENDS) <= set(backends.names())
     assert all(callable(backends.lookup(name)) for name in options.OWN_BACKENDS)
 
@@ -50,7 +50,7 @@ def collector() -> Iterator[None]:
     gc.enable()
     gc.unfreeze()
     yield
-    gc.freeze() if was_frozen else gc.unfreeze()  # tests/conftest.py froze what is there for all tests
+    gc.freeze() if was_frozen else gc.unfreeze()  # tests/conftest.py froze all objects
     gc.enable() if was_enabled else gc.disable()
 
 
@@ -60,7 +60,7 @@ def oldest(each: object) -> bool:
 
 @pytest.mark.usefixtures("collector")
 def test_what_an_import_makes_is_old():
-    """The collector looks through it only when it looks through everything; what is made later is young as ever."""
+    """Objects of an import are in the oldest generation; later ones are young."""
     with lazy_import.importing():
         made: list[object] = []
         assert not gc.isenabled()
@@ -71,7 +71,7 @@ def test_what_an_import_makes_is_old():
 
 @pytest.mark.usefixtures("collector")
 def test_what_a_program_froze_stays_frozen():
-    """A server that forks freezes what its children share."""
+    """An import does not unfreeze what a program froze, as a forking server does."""
     gc.freeze()
     frozen = gc.get_freeze_count()
     with lazy_import.importing():
@@ -81,7 +81,7 @@ def test_what_a_program_froze_stays_frozen():
 
 @pytest.mark.usefixtures("collector")
 def test_a_program_without_collector_keeps_it_off():
-    """Nor does an import that fails leave it off."""
+    """An import leaves a disabled garbage collector disabled, and a failed one enables it again."""
     gc.disable()
     with lazy_import.importing():
         pass

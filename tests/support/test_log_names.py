@@ -10,7 +10,7 @@ TABLES = (log_names.PRINTED, log_names.LIVE, log_names.BY_TORCH, log_names.NOT_H
 
 
 def test_every_artifact_of_torch_has_its_line():
-    """One name is in one table, and none of this torch is missing."""
+    """Each artifact of this torch is in exactly one table."""
     names = [name for table in TABLES for name in table]
     assert len(names) == len(set(names))
     registered = set(torch._logging._internal.log_registry.artifact_names)
@@ -18,12 +18,12 @@ def test_every_artifact_of_torch_has_its_line():
 
 
 def test_parts_consist_of_what_is_printed():
-    """``TORCH_LOGS=+inductor`` names artifacts that nbcompile prints."""
+    """The artifacts of a component, as in ``TORCH_LOGS=+inductor``, are printed."""
     assert all(set(names) <= log_names.PRINTED.keys() for names in log_names.COMPONENTS.values())
 
 
 def test_the_help_has_every_name():
-    """With its meaning, on one line."""
+    """The help has each name with its meaning, on one line."""
     lines = log_names.help_text().splitlines()
     for table in TABLES:
         for name, meaning in table.items():

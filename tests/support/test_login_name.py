@@ -1,4 +1,4 @@
-"""The login of whoever runs this."""
+"""The login name of the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.support.login_name import login_name
 
 
 def test_a_user_without_a_name_has_an_empty_one(monkeypatch):
-    """As in containers that run under any number: neither the environment nor the system knows a name."""
+    """If neither the environment nor the system has a name, as in a container, it is empty."""
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
 

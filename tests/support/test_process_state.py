@@ -1,4 +1,4 @@
-"""Everything that the process remembers, in one object."""
+"""The registry of the process's state."""
 
 import gc
 
@@ -9,7 +9,7 @@ from nbcompile.support.process_state import STATE, Lifetime, ProcessState
 
 
 def test_a_part_is_the_object_that_was_given():
-    """``add`` returns the object itself, so that a look-up costs what it did; parts are listed by name."""
+    """``add`` returns the object itself, so that access has no cost; parts are sorted by name."""
     state, seen = ProcessState(), set()
     assert state.add("b", seen, Lifetime.RESET) is seen
     state.add("a", [0], Lifetime.PROCESS)
@@ -20,7 +20,7 @@ def test_a_part_is_the_object_that_was_given():
 
 
 def test_a_name_that_is_added_again_has_the_new_object():
-    """A child after a fork has new queues: the old ones may be locked for ever."""
+    """A forked child replaces its queues, because the locks of the old ones may be held for ever."""
     state = ProcessState()
     state.add("queue", [1], Lifetime.TASK)
     state.add("queue", [2], Lifetime.TASK)
@@ -28,7 +28,7 @@ def test_a_name_that_is_added_again_has_the_new_object():
 
 
 def test_reset_calls_every_function_that_forgets():
-    """In the order in which modules were imported; the decorator returns the function itself."""
+    """The functions run in registration order; the decorator returns the function itself."""
     state, called = ProcessState(), []
 
     @state.on_reset
@@ -42,7 +42,7 @@ def test_reset_calls_every_function_that_forgets():
 
 
 def test_nbcompile_reset_empties_what_lives_until_a_reset():
-    """Values of a call are remembered for automatic dynamic shapes; after ``reset`` no such container holds anything."""
+    """``reset`` empties each container with the lifetime RESET, such as the observed sizes."""
 
     @nbcompile.compile(backend="eager")
     def f(x):
@@ -56,7 +56,7 @@ def test_nbcompile_reset_empties_what_lives_until_a_reset():
 
 
 def test_parts_of_an_owner_end_with_it():
-    """The state of a code object is taken out when the code object dies."""
+    """The state of a code object is removed when the code object is freed."""
     states = next(part.value for part in STATE.parts() if part.name == "dispatch.cache._states")
     scope = {"torch": torch}
     exec("def f(x): return x + 1", scope)

@@ -1,4 +1,4 @@
-"""Programs in a process of their own, and work in threads, as tests use them."""
+"""Programs in separate processes, and work in threads."""
 
 import os
 import sys
@@ -10,14 +10,14 @@ from tests.support.threads import in_threads
 
 
 def test_what_a_program_prints(tmp_path):
-    """Given as text or as a file, with arguments, in a folder."""
+    """A program may be text or a file, with arguments, in a folder."""
     (tmp_path / "program.py").write_text("import os, sys; print(os.getcwd(), *sys.argv[1:])")
     assert python(tmp_path / "program.py", "a", "b", folder=tmp_path) == f"{tmp_path.resolve()} a b\n"
     assert python("import sys; print(sys.argv[1:])", "a") == "['a']\n"
 
 
 def test_variables_are_set_and_removed(monkeypatch):
-    """Those of this process stay, but for those that are named; what is tested can be imported."""
+    """Only the named variables change, and the tested package can be imported."""
     monkeypatch.setenv("NBCOMPILE_ONE", "1")
     monkeypatch.setenv("NBCOMPILE_TWO", "2")
     text = "import os; print(*(os.environ.get(n) for n in ('NBCOMPILE_ONE', 'NBCOMPILE_TWO', 'NBCOMPILE_THREE', 'PYTHONPATH')))"
@@ -26,7 +26,7 @@ def test_variables_are_set_and_removed(monkeypatch):
 
 
 def test_another_end_is_an_error_that_shows_what_was_written():
-    """Standard error and the status; a status that is expected is none, nor is any if any is."""
+    """An unexpected exit status is an error with the status and stderr; an expected one, or any, is not."""
     text = "import sys; sys.stderr.write('why'); sys.exit(3)"
     with pytest.raises(AssertionError, match="(?s)ended with 3.*why"):
         python(text)
@@ -35,12 +35,12 @@ def test_another_end_is_an_error_that_shows_what_was_written():
 
 
 def test_what_is_given_is_read():
-    """On standard input."""
+    """The given text is read on standard input."""
     assert python("print(input() * 2)", given="ab\n") == "abab\n"
 
 
 def test_threads_begin_together_and_raise():
-    """None is done before the last one began; results are in order, and an exception is not lost."""
+    """No thread finishes before the last one starts; results are in order, and an exception is raised."""
     began = []
     assert in_threads(lambda number: (began.append(number), number * 2)[1], 3) == [0, 2, 4]
     assert sorted(began) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""What a class lacks of a protocol."""
+"""The members of a protocol that a class lacks."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class Square:
 
 
 def test_what_a_class_lacks():
-    """An attribute that ``__init__`` sets is there, a method that nobody defines is not."""
+    """An attribute that ``__init__`` sets is present; a method that no class defines is missing."""
     assert missing_members(Shape, Square) == ["scale"]

@@ -1,4 +1,4 @@
-"""The class that an object has is read without asking the object."""
+"""The class of an object is read without calls into the object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.support.real_class import class_is_computed, is_instance
 
 
 class Claiming:
-    """An object whose ``__class__`` is another one than its type."""
+    """An object whose ``__class__`` differs from its type."""
 
     @property
     def __class__(self):
@@ -18,7 +18,7 @@ class Claiming:
 
 
 class Counting:
-    """An object that counts how often it is asked."""
+    """An object that counts its attribute accesses."""
 
     asked = 0
 
@@ -28,13 +28,13 @@ class Counting:
 
 
 def test_the_type_decides():
-    """The type counts where ``isinstance`` believes ``__class__``; unions and tuples are taken as it takes them."""
+    """The type decides, where ``isinstance`` would read ``__class__``; unions and tuples are accepted."""
     assert isinstance(Claiming(), int) and not is_instance(Claiming(), int)
     assert is_instance(Claiming(), (int, Claiming)) and is_instance(True, int | str) and not is_instance(1.0, int | str)
 
 
 def test_nothing_is_asked():
-    """Neither an object with a ``__getattribute__``, nor a weak proxy, whose object has ended."""
+    """Neither ``__getattribute__`` nor a dead weak proxy is called."""
     counting = Counting()
     assert not is_instance(counting, int) and Counting.asked == 0
     proxy = weakref.proxy(Claiming())
@@ -44,7 +44,7 @@ def test_nothing_is_asked():
 
 
 def test_classes_that_compute_it():
-    """Those with a property or a ``__getattribute__``, their subclasses, and proxies; no others."""
+    """Classes with a ``__class__`` property or a ``__getattribute__``, their subclasses, and proxies compute it."""
     derived = type("Derived", (Claiming,), {})
     assert all(map(class_is_computed, (Claiming, derived, Counting, weakref.ProxyType, weakref.CallableProxyType)))
     assert not any(map(class_is_computed, (object, int, type, list, type("Plain", (), {}))))

@@ -1,4 +1,4 @@
-"""Folders of the user, with and without platformdirs."""
+"""The user's folders, with and without platformdirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.support import user_folders
 
 @pytest.mark.parametrize("variables", [{}, {"XDG_CACHE_HOME": "/c", "XDG_DATA_HOME": "/d"}, {"XDG_CACHE_HOME": "here"}])
 def test_they_are_those_of_platformdirs(variables, monkeypatch):
-    """Without platformdirs they are the same folders, also where a variable names others or a relative path."""
+    """Without platformdirs the folders are the same, also with variables, and with a relative path."""
     for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

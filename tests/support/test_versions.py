@@ -1,4 +1,4 @@
-"""An unsupported torch or Python gets one clear sentence, and the bounds stand once."""
+"""An unsupported torch or Python has one clear message; the bounds are defined once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_this_torch_is_supported():
-    """Nothing is said of the versions that the tests run with."""
+    """For the tested versions there is no message."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         versions.check()
@@ -29,7 +29,7 @@ def test_this_torch_is_supported():
 
 @pytest.mark.parametrize("version", ["2.10.1", "2.6.0+cu124", "1.13"])
 def test_an_older_torch(monkeypatch, version):
-    """An older torch is an ImportError with the version that is here, and the command that brings another."""
+    """An older torch is an ImportError with its version, and the command that installs another."""
     monkeypatch.setattr(torch, "__version__", version)
     with pytest.raises(ImportError, match=r"needs torch 2\.11 or later.*pip install \"torch>=2\.11,<2\.16\"") as raised:
         versions.check()
@@ -48,7 +48,7 @@ def test_a_newer_torch(monkeypatch, version):
 
 
 def test_a_version_that_nobody_has_tried(monkeypatch):
-    """torch 2.14 is within the bounds, and is not said to be tested; the bounds themselves are."""
+    """torch 2.14 is within the bounds without being tested; the bounds themselves are tested."""
     assert {versions.TORCH[0], versions.TORCH[1]} <= set(versions.TESTED)
     monkeypatch.setattr(torch, "__version__", "2.14.0")
     assert not versions.is_tested()
@@ -56,14 +56,14 @@ def test_a_version_that_nobody_has_tried(monkeypatch):
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 14)])
 def test_another_python(monkeypatch, version):
-    """A Python whose bytecode is not known is an ImportError."""
+    """A Python with unknown bytecode is an ImportError."""
     monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
     with pytest.raises(ImportError, match=r"needs Python 3\.11 to 3\.13"):
         versions.check()
 
 
 def test_pip_knows_the_same_bounds():
-    """pyproject.toml refuses what the import refuses, and takes what it takes."""
+    """pyproject.toml and the import accept the same versions."""
     torch_bounds = next(Requirement(line).specifier for line in PROJECT["dependencies"] if line.startswith("torch"))
     (oldest, newest), python = versions.TORCH, SpecifierSet(PROJECT["requires-python"])
     for major, minor in (oldest, newest):
@@ -89,7 +89,7 @@ def version(text: str) -> versions.Version:
 
 
 def test_the_table_of_runs():
-    """What is called tested has a row in which nothing failed, and no row is about a version that is refused."""
+    """Each tested version has a row without failures, and no row is about a refused version."""
     assert {version(torch_) for torch_, _, _, _, failed in runs() if failed == "0"} == set(versions.TESTED)
     assert all(versions.TORCH[0] <= version(torch_) <= versions.TORCH[1] for torch_, *_ in runs())
     assert {version(python) for _, python, *_ in runs()} == {(3, 11), (3, 12), (3, 13)}
@@ -97,7 +97,7 @@ def test_the_table_of_runs():
 
 
 def test_the_pages_name_the_same_bounds():
-    """README and the page on installation promise what the import takes."""
+    """README and the installation page have the same bounds."""
     bounds = [[".".join(map(str, end)) for end in pair] for pair in (versions.TORCH, versions.PYTHON)]
     for page in ("README.md", "docs/installation.md"):
         text = (ROOT / page).read_text()
@@ -106,14 +106,14 @@ def test_the_pages_name_the_same_bounds():
 
 
 def test_the_constraints_name_a_tested_torch():
-    """constraints.txt pins a version that is called tested."""
+    """constraints.txt pins a tested version."""
     [pinned] = re.findall(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
     assert version(pinned) in versions.TESTED
 
 
 @pytest.mark.parametrize("module", ["nbcompile", "nbcompile.teach", "nbcompile.tools.claims"])
 def test_without_torch_a_sentence_says_so(module):
-    """The last line of the traceback, in a notebook as in a script: what is missing, where, and how to install it."""
+    """Without torch, the last line of the traceback says what is missing, where, and how to install it."""
     code = f"import sys; sys.modules['torch'] = None; import {module}"
     last = command(sys.executable, "-c", code, status=1).stderr.strip().splitlines()[-1]
     assert last.startswith("ModuleNotFoundError: nbcompile ") and "needs torch, which is not installed for" in last

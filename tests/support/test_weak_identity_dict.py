@@ -1,4 +1,4 @@
-"""Facts about tables of code objects."""
+"""Weak dictionaries with code objects as keys, by identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def code_with(constant: object) -> object:
 
 
 def test_equal_keys_are_two_keys() -> None:
-    """Two code objects that are equal have entries of their own."""
+    """Two equal code objects have separate entries."""
     first, second = code_with(1), code_with(1)
     table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[first] = "first"
@@ -23,7 +23,7 @@ def test_equal_keys_are_two_keys() -> None:
 
 
 def test_keys_need_no_hash() -> None:
-    """A code object with a dict among its constants has no hash, and an entry."""
+    """A code object with a dict among its constants has no hash, and can be a key."""
     code = code_with({})
     table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[code] = "kept"
@@ -31,7 +31,7 @@ def test_keys_need_no_hash() -> None:
 
 
 def test_entries_go_with_their_keys() -> None:
-    """The table keeps nothing alive, and forgets what died."""
+    """The table keeps no key alive, and drops the entries of freed ones."""
     code = code_with(2)
     table: WeakIdentityDict[object, str] = WeakIdentityDict()
     table[code] = "kept"

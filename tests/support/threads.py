@@ -14,7 +14,7 @@ from typing import Any
 
 
 def in_threads(work: Callable[[int], Any], count: int = 4) -> list[Any]:
-    """Results of ``work(0)``, ``work(1)``, ..., which begin together; the first exception is raised."""
+    """The results of ``work(0)``, ``work(1)``, ..., which start together; the first exception is raised."""
     barrier = threading.Barrier(count)
 
     def run(number: int) -> Any:

@@ -1,4 +1,4 @@
-"""What every file of this folder shares: a backend that counts, and a reader of what was recorded.
+"""A backend that counts, and a reader of records, for the tests of the programming model.
 
 Each test is named after one behaviour of the programming model of torch.compile
 (``test_CB_6_...``), and its docstring states the documented outcome. Where ours
@@ -17,13 +17,13 @@ from tests.support.graphs import Graphs
 
 
 def differs(why: str) -> Callable:
-    """Our outcome is not torch.compile's: ``why`` says what is different, and for which reason."""
+    """A mark for an outcome that is not torch.compile's: ``why`` has the difference and its reason."""
     assert why
     return lambda test: test
 
 
 class Watched:
-    """A function compiled with a counting backend; what its calls led to is recorded."""
+    """A function compiled with a counting backend, and the record of its calls."""
 
     def __init__(self, function, backend=None, **options):
         self.backend = Graphs() if backend is None else backend
@@ -63,7 +63,7 @@ watch = Watched
 
 
 def same(actual, expected):
-    """Equal, tensors by value, whatever holds them."""
+    """Assert equality, of tensors by value, in any container."""
     torch.testing.assert_close(actual, expected)
 
 
@@ -84,6 +84,6 @@ def report_of(function, *arguments, **options):
 
 
 def asserting(t):
-    """Here, because pytest rewrites the assertions of test modules."""
+    """Assertions are here, because pytest rewrites those of test modules."""
     assert t.sum() > 0, "must be positive"
     return t + 1

@@ -1,4 +1,4 @@
-"""The last lines of a run say how many exercises there are, and how many answers were accepted and refused."""
+"""The last lines of a run count the exercises, and the accepted and refused answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = {
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Add up what the tests counted, in whichever process each of them ran."""
+    """Add up the counts of all processes."""
     counted: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

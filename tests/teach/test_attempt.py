@@ -1,4 +1,4 @@
-"""Whatever an answer does becomes a value or a sentence."""
+"""The outcome of an answer is a value or a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbcompile.teach.exercise_table import define
 
 
 def test_a_call_is_its_value_and_what_it_printed(capsys):
-    """Nothing of it reaches the notebook; a warning is none of its effects."""
+    """The call's output does not reach the notebook; a warning is no effect."""
 
     def f(items):
         print("half way")
@@ -31,7 +31,7 @@ def test_a_call_is_its_value_and_what_it_printed(capsys):
 
 
 def test_an_exception_names_the_line_of_the_answer():
-    """Not that of the library which raised it; of a message the first line, and of an error without one that."""
+    """The sentence has the answer's line, not the library's, and the message's first line, or says there is none."""
     answer = define("import json\n\ndef f(x):\n    return json.loads(x)\n", "f")
     with pytest.raises(Refusal, match=r"^it raises JSONDecodeError: .*\(line 4\)$"):
         attempt.attempt(answer, ("{",))
@@ -44,7 +44,7 @@ def test_an_exception_names_the_line_of_the_answer():
 
 
 def test_the_time_limit_is_over_with_its_block():
-    """An exception that an answer catches comes again; the handler and the timer of before are back."""
+    """If an answer catches the exception, it is raised again; afterwards handler and timer are restored."""
     before = signal.getsignal(signal.SIGALRM)
     with pytest.raises(TimeLimitExceeded), limited(0.05):
         while True:
@@ -93,20 +93,20 @@ NONE = [
 
 @pytest.mark.parametrize("code", COMPILERS)
 def test_an_answer_that_compiles_is_refused(code):
-    """Wherever the call is: in the function, in one that it defines or calls, though they call each other."""
+    """An answer that calls the compiler is refused, directly, in a nested function, or in a called one."""
     with pytest.raises(Refusal, match="uses a compiler itself"):
         expect_function(define("def g(x): return x\n\n" + code, "f"), "f")
 
 
 @pytest.mark.parametrize("code", NONE)
 def test_the_word_alone_is_no_compiler(code):
-    """Nor is a function that is left out of compilation."""
+    """The name alone, or a function that is disabled, is no call of the compiler."""
     answer = define(code, "f")
     assert expect_function(answer, "f") is answer
 
 
 def test_what_is_compiled_is_known():
-    """Functions and modules, of torch and of ours; not what they are made of."""
+    """Compiled functions and modules of torch and nbcompile are recognised; their originals are not."""
     module = torch.nn.Linear(1, 1)
     for value in (
         torch.compile(len),
@@ -120,7 +120,7 @@ def test_what_is_compiled_is_known():
 
 
 def test_a_renewed_function_is_the_same_program():
-    """Defaults, cells and lines are those of the original; its file is another one each time."""
+    """A copy has the original's defaults, cells and lines, and a new file name."""
     answer = define("def outer(k):\n    def f(x, y=2, *, z=3): return x + y + z + k\n    return f\nf = outer(4)", "f")
     first, second = renewed(answer), renewed(answer)
     assert first(1) == second(1, z=3) == answer(1) == 10

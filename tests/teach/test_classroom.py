@@ -21,7 +21,7 @@ def handed_in(folder: Path, student: str, *accepted: str, refused: tuple[str, ..
 
 
 def test_a_class_set_has_no_solutions(tmp_path):
-    """Release notebooks have starters and checks; no line that only the solution has. Source notebooks have both."""
+    """Release notebooks have starters and checks, without lines of the solution; source notebooks have both."""
     paths = classroom.export(tmp_path, lecture=4)
     source, release = (nbformat.read(path, 4) for path in paths)
     assert [path.parts[-3] for path in paths] == ["source", "release"]
@@ -38,7 +38,7 @@ def test_a_class_set_has_no_solutions(tmp_path):
 
 
 def test_metadata_are_those_of_nbgrader():
-    """Schema 3: each cell has an id of its own; answers are open, checks are locked and have points."""
+    """Schema 3: each cell has a unique id; answers are editable, checks are locked and have points."""
     made = classroom.notebook("All", list(exercises().values()), solutions=True)
     nbformat.validate(made)
     found = [cell.metadata["nbgrader"] for cell in made.cells if "nbgrader" in cell.metadata]
@@ -55,7 +55,7 @@ def test_metadata_are_those_of_nbgrader():
 
 
 def test_the_solved_notebook_runs(tmp_path, monkeypatch):
-    """Cell by cell, with the solutions, every check of a lecture passes."""
+    """With the solutions, each check of a lecture passes."""
     monkeypatch.setenv("NBCOMPILE_PROGRESS", str(tmp_path / "p.json"))
     for lecture in (1, 3):
         namespace = {}
@@ -65,7 +65,7 @@ def test_the_solved_notebook_runs(tmp_path, monkeypatch):
 
 
 def test_a_report(tmp_path, capsys):
-    """A row for each student with points of lectures; what many did not solve; damaged files are named."""
+    """The report has a row per student with points per lecture, the unsolved exercises, and damaged files."""
     handed_in(tmp_path, "Ada <b>", "graph-1", "graph-2", "one-graph-1")
     handed_in(tmp_path, "Bob", "graph-1", refused=("one-graph-1",))
     (tmp_path / "broken.json").write_text("{")
@@ -87,6 +87,6 @@ def test_a_report(tmp_path, capsys):
 
 @pytest.mark.parametrize("points", [(0, 0)])
 def test_an_unknown_exercise_of_an_older_version_counts_nothing(points):
-    """Entries of exercises that are gone do not disturb a report."""
+    """Entries of removed exercises are ignored."""
     student = Progress("x", {"gone-1": classroom.Entry(1, 0, "then")})
     assert student.points()[0] == points[0]

@@ -18,7 +18,7 @@ ADDRESS = "https://github.com/you/nbcompile"
 
 
 def test_every_lecture_begins_with_the_badge(tmp_path, monkeypatch, capsys):
-    """Six notebooks; the badge leads to the notebook itself, and what follows is the lecture's first cell."""
+    """Each of six notebooks has a badge with its own link, then the install cell, then the lecture's first cell."""
     monkeypatch.chdir(tmp_path)
     assert main(["teach", "colab", ADDRESS, "--branch", "next", "-o", "hosted"]) == 0
     written = capsys.readouterr().out.split()
@@ -32,7 +32,7 @@ def test_every_lecture_begins_with_the_badge(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def installed(monkeypatch):
-    """Commands that a cell runs; none is executed."""
+    """The commands that a cell would run."""
     seen = []
     monkeypatch.setattr(subprocess, "run", lambda command, check: seen.append(command))
     return seen
@@ -47,7 +47,7 @@ def run_install():
     ("there", "torch"), [("2.13.0+cu128", []), ("2.10.1", ["torch==2.15.*"]), ("2.16.0", ["torch==2.15.*"])]
 )
 def test_a_torch_that_works_is_kept(installed, monkeypatch, there, torch):
-    """In Colab: an older or a newer torch is replaced by a tested one, in the same command of pip."""
+    """An older or a newer torch is replaced by a tested one, in the same pip command."""
     monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
     monkeypatch.setattr(importlib.metadata, "version", lambda name: there)
     run_install()
@@ -57,7 +57,7 @@ def test_a_torch_that_works_is_kept(installed, monkeypatch, there, torch):
 
 
 def test_without_torch_a_tested_one_is_installed(installed, monkeypatch):
-    """An image of Colab without torch, too."""
+    """On an image without torch, a tested version is installed."""
     monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
     monkeypatch.setattr(
         importlib.metadata, "version", lambda name: importlib.metadata.Distribution.from_name("no-such")
@@ -67,7 +67,7 @@ def test_without_torch_a_tested_one_is_installed(installed, monkeypatch):
 
 
 def test_elsewhere_the_cell_does_nothing(installed):
-    """On a laptop, where Jupyter opens the same notebook."""
+    """On a laptop the cell does nothing."""
     run_install()
     assert installed == []
 
@@ -82,7 +82,7 @@ def test_elsewhere_the_cell_does_nothing(installed):
     ],
 )
 def test_what_colab_cannot_open_is_refused(tmp_path, monkeypatch, capsys, address, folder, says):
-    """One sentence, and no file."""
+    """The refusal is one sentence, and no file is written."""
     monkeypatch.chdir(tmp_path)
     assert main(["teach", "colab", address, "-o", folder]) != 0
     assert says in capsys.readouterr().err

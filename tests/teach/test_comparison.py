@@ -1,4 +1,4 @@
-"""Sentences about how an answer differs from what is right."""
+"""Sentences about the difference between an answer and the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.teach.comparison import describe_difference, expect_equal
 
 
 class Plain:
-    """Compared by its attributes."""
+    """A class that is compared by its attributes."""
 
     def __init__(self, value):
         self.value = value
@@ -26,12 +26,12 @@ class Plain:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_a_value_is_equal_to_its_copy(value):
-    """Also NaN, which Python says differs from itself, and objects without an equality of their own."""
+    """NaN, and objects without __eq__, equal their copies."""
     assert describe_difference(copy.deepcopy(value), value) == ""
 
 
 def test_numbers_differ_by_more_than_rounding():
-    """Of a Python float as of an element of a tensor: another order of additions is no other result."""
+    """Python floats and elements may differ by rounding, because additions may be reordered."""
     assert describe_difference(0.1 + 0.2, 0.3) == "" == describe_difference(torch.tensor(0.1 + 0.2), torch.tensor(0.3))
     assert describe_difference(1.001, 1.0) == "expected 1.0, got 1.001"
     assert describe_difference(math.nan, 1.0) and describe_difference(1.0, math.nan)
@@ -39,7 +39,7 @@ def test_numbers_differ_by_more_than_rounding():
 
 
 def test_whole_numbers_are_not_rounded():
-    """A large count that is one too high is wrong, in a tensor as in a number."""
+    """An integer that is off by one differs, in a tensor and as a number."""
     says = describe_difference(torch.tensor([100_001]), torch.tensor([100_000]))
     assert says == "expected [100000], got [100001]"
     assert describe_difference(100_001, 100_000) == "expected 100000, got 100001"
@@ -61,12 +61,12 @@ def test_whole_numbers_are_not_rounded():
     ],
 )  # fmt: skip
 def test_the_sentence_says_what_differs(actual, expected, says):
-    """The type first, then the sizes, then the values."""
+    """The sentence names a difference of type, then of size, then of value."""
     assert describe_difference(actual, expected) == says
 
 
 def test_the_call_that_differs_is_named():
-    """With several calls its number; what is printed and what is left of the arguments belongs to it."""
+    """With several calls the sentence has the call's number, for output and mutated arguments, too."""
 
     def f(x):
         return x + 1

@@ -1,4 +1,4 @@
-"""Exercises as they are read from the tables."""
+"""Exercises, as read from the tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def exercise(**fields) -> Exercise:
 
 
 def test_hidden_arguments_are_made_anew():
-    """The same for each check, random ones too, whatever an answer did to those of an earlier one."""
+    """Each check gets equal arguments, random ones too, whatever an earlier answer did to them."""
     one = exercise(starter="def size(): return 3", calls="\n [(torch.rand(size()), [])]\n")
     first = one.arguments()
     first[0][1].append(1)
@@ -28,7 +28,7 @@ def test_hidden_arguments_are_made_anew():
 
 
 def test_what_is_right_is_the_reference_or_the_starter():
-    """Defined anew each time, so that no state of it is shared between checks."""
+    """The reference is defined again for each check, so that checks share no state."""
     started = exercise(starter="kept = []\ndef f(): return kept")
     assert started.reference_object() is not started.reference_object()
     started.reference_object()().append(1)
@@ -38,7 +38,7 @@ def test_what_is_right_is_the_reference_or_the_starter():
 
 
 def test_code_of_an_exercise_has_lines_in_a_traceback():
-    """Each definition has a file of its own, whose lines are known."""
+    """Each definition has a separate file name, whose lines are in linecache."""
     f, g = (define("def f():\n    return 1 / 0\n", "f") for _ in range(2))
     assert f.__code__.co_filename != g.__code__.co_filename
     with pytest.raises(ZeroDivisionError) as raised:
@@ -50,13 +50,13 @@ def test_code_of_an_exercise_has_lines_in_a_traceback():
 
 @pytest.mark.parametrize("name", ["", "one grap 1", None, 3, ["one-graph-1"], {}])
 def test_a_name_that_is_no_exercise(name):
-    """Whatever is given, the error is the same one."""
+    """Any invalid name raises the same error."""
     with pytest.raises(ExerciseUnknown, match="there is no exercise"):
         find(name)
 
 
 def test_a_sentence_as_html():
-    """What is in backticks is code, and neither it nor the text is markup."""
+    """Text between backticks is code, and all text is escaped."""
     assert as_html("a < `b<c>` & `d`") == "a &lt; <code>b&lt;c&gt;</code> &amp; <code>d</code>"
     assert as_html("") == ""
     assert as_html("one ` alone") == "one ` alone", "a backtick without a second one is a character"

@@ -1,4 +1,4 @@
-"""nbcompile/teach/exercises/: each reference solution is accepted, and each wrong answer is refused with its sentence."""
+"""nbcompile/teach/exercises/: solutions are accepted, and each wrong answer has its sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def verdict(exercise, code, seconds=60.0) -> Verdict:
 
 
 def test_there_are_sixty_exercises():
-    """Of ten kinds and more, five at least for each of six lectures, under names and titles of their own."""
+    """There are at least ten kinds, and five exercises for each of six lectures, with unique names and titles."""
     assert len(ALL) >= 60
     assert {exercise.kind for exercise in ALL} == set(kinds.CHECKS)
     lectures = [exercise.lecture for exercise in ALL]
@@ -33,7 +33,7 @@ def test_there_are_sixty_exercises():
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.id)
 def test_an_exercise(exercise, record_property):
-    """The solution is accepted; three wrong answers or more are refused, each with the sentence that is written there."""
+    """The solution is accepted; at least three wrong answers are refused, each with its sentence."""
     accepted = verdict(exercise, exercise.solution)
     assert accepted, accepted.says
     assert len(exercise.wrong) >= 3 and exercise.hints and exercise.task.strip()

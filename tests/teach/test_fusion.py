@@ -1,4 +1,4 @@
-"""Operators that are fused by hand: which kernels are legal, and what they move."""
+"""Manual fusion: which kernels are legal, and how many bytes they move."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEST = [["amax"], ["sub", "exp", "sum_1"], ["div"]]
 
 
 def test_bytes_are_read_once_and_written_for_others():
-    """What only its own kernel needs is not stored; what is returned is."""
+    """A value is stored only for another kernel or as a result, and loaded once per kernel."""
     rows, matrix = 4 * 4, 4 * 8 * 4
     assert count_bytes(softmax(), BEST) == (matrix + rows) + (matrix + rows + matrix + rows) + (matrix + rows + matrix)
     alone = count_bytes(softmax(), [["amax"], ["sub"], ["exp"], ["sum_1"], ["div"]])
@@ -48,14 +48,14 @@ def test_bytes_are_read_once_and_written_for_others():
     ],
 )
 def test_kernels_that_cannot_be(kernels, says):
-    """A reduction is complete after its loops, and one of two kernels runs first."""
+    """A kernel may not read its own reduction, and kernels may not have a cycle."""
     with pytest.raises(Refusal, match=says):
         expect_legal(softmax(), kernels)
     expect_legal(softmax(), BEST)
 
 
 def test_a_library_call_and_another_size_share_no_kernel():
-    """Iteration spaces are compared by all their sizes; of a reduction, what it reads counts."""
+    """Iteration spaces must have equal sizes; that of a reduction is its input's."""
     left = Node("x", "x", "placeholder", "x", "", shape=("4", "8"), dtype="float32")
     nodes = [node("mm", "torch.matmul", ("4", "4"), "x"), node("neg", "torch.neg", ("4", "4"), "mm"),
              node("sum_1", "torch.sum", (), "x"), node("exp", "torch.exp", ("4", "8"), "x")]  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_library_call_and_another_size_share_no_kernel():
     ],
 )  # fmt: skip
 def test_an_answer_that_is_no_partition(answer, says):
-    """Each operator is in one kernel; empty kernels are none."""
+    """Each operator must be in exactly one kernel; empty kernels are dropped."""
     with pytest.raises(Refusal, match=says):
         fusion._expect_partition(softmax(), answer)
     assert fusion._expect_partition(softmax(), (*map(tuple, BEST), ())) == BEST

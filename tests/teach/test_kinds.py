@@ -1,4 +1,4 @@
-"""Each kind of exercise has a check; some tasks are completed by facts."""
+"""Each kind of exercise has a check; some tasks contain computed facts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.teach.exercise_table import exercises
 
 
 def test_a_task_without_facts_is_the_table_s_own():
-    """The object itself; of the others a copy, and the table is not changed."""
+    """A task without facts is the table's object; one with facts is a copy."""
     given = exercises()
     plain = next(each for each in given.values() if each.kind not in kinds.FACTS)
     assert kinds.with_facts(plain) is plain
@@ -21,5 +21,5 @@ def test_a_task_without_facts_is_the_table_s_own():
 
 
 def test_facts_are_for_kinds_that_are_checked():
-    """A name that is misspelt would never be asked for."""
+    """Each facts function belongs to a kind with a check."""
     assert set(kinds.FACTS) < set(kinds.CHECKS)

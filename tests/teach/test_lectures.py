@@ -17,7 +17,7 @@ from nbcompile.tools import tour
 
 LECTURES = sorted((Path(__file__).parents[2] / "notebooks" / "course").glob("*.md"))
 EMPTY = "# Your answer"
-BAD = {  # what anyone may answer to anything, and a part of the sentence
+BAD = {  # values that anyone may answer, and a part of the sentence
     "None": "", "'an answer'": "", "torch.nn.Linear": "", "lambda: 1 / 0": "", "[]": "", "object()": "",
     "torch.compile(torch.sin)": "",
 }  # fmt: skip
@@ -26,12 +26,12 @@ pytestmark = [pytest.mark.course, pytest.mark.timeout(1800)]
 
 @pytest.fixture(autouse=True)
 def progress(tmp_path, monkeypatch):
-    """A progress file of the student's own."""
+    """A separate progress file."""
     monkeypatch.setenv("NBCOMPILE_PROGRESS", str(tmp_path / "progress.json"))
 
 
 def done(lecture: Path, answers):
-    """Run a lecture, whose empty cells are filled with answers; for each, the exercise, what it should say, what it says."""
+    """Run a lecture with answers in its empty cells; return exercise, expected text, and text of each."""
     notebook = jupytext.read(lecture, fmt="md:myst")
     cells, asked, current = [], [], ""
     for cell in notebook.cells:
@@ -50,7 +50,7 @@ def done(lecture: Path, answers):
 
 
 def shown(cell):
-    """The verdict of a cell as text; its HTML says the same."""
+    """The verdict of a cell as text; its HTML has the same text."""
     [result] = [output for output in cell.outputs if output.output_type == "execute_result"]
     assert ("Accepted" in result.data["text/html"]) == result.data["text/plain"].startswith("✓")
     return result.data["text/plain"]
@@ -73,7 +73,7 @@ each_lecture = pytest.mark.parametrize("lecture", LECTURES, ids=lambda path: pat
 
 @each_lecture
 def test_right_answers_are_accepted(lecture, record_property):
-    """Every exercise of the lecture accepts its solution, in the order of the notebook."""
+    """Each exercise accepts its solution, in the order of the notebook."""
     found = done(lecture, right)
     assert len(found) >= 5
     assert [each for each in found if not each[2].startswith(f"✓ {each[0]}: ")] == []
@@ -82,7 +82,7 @@ def test_right_answers_are_accepted(lecture, record_property):
 
 @each_lecture
 def test_wrong_answers_get_a_sentence_and_the_notebook_lives_on(lecture, record_property):
-    """Typical wrong answers, and values that are no answer at all: a sentence for each, then the next cell runs."""
+    """A typical wrong answer, or an invalid value, gets a sentence, and the next cell runs."""
     found = done(lecture, wrong)
     assert len(found) >= 5 * (3 + len(BAD))
     for name, says, said in found:

@@ -1,4 +1,4 @@
-"""Extensions of a copy of the mini compiler."""
+"""Extensions of a copy of the minicompiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.teach.attempt import Refusal
 
 
 def test_each_copy_is_one_of_its_own():
-    """What an answer installs in one is not in the next; loading prints nothing."""
+    """An extension of one copy does not change the next; loading prints nothing."""
     first, second = mini.load(), mini.load()
     first.NAMES["new"] = "new"
     assert "new" not in second.NAMES and first.minicompile is not second.minicompile
@@ -34,14 +34,14 @@ def copy():
 
 
 def test_a_program_is_compiled_and_right(copy):
-    """Without falling back to Python."""
+    """A program is compiled without a fallback, and its result is right."""
     mini.expect_compiled(copy, program, torch.arange(-2.0, 2.0))
     with pytest.raises(Refusal, match="`breaks`"):
         mini.expect_compiled(copy, breaks, torch.ones(2))
 
 
 def test_a_change_that_makes_it_wrong_is_said(copy):
-    """Another result, or an exception of the changed compiler."""
+    """A wrong result, or an exception of the changed compiler, has a sentence."""
     vars(copy)["minicompile"] = lambda function: lambda x: function(x) + 1
     with pytest.raises(Refusal, match="with your change, the result of `program` is wrong"):
         mini.expect_compiled(copy, program, torch.ones(2))

@@ -1,4 +1,4 @@
-"""Programs of exercises: what a refusal says."""
+"""The programs of exercises: the text of a refusal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def broken(*stack: StackLine) -> Break:
 
 
 def test_a_break_is_described_by_its_line():
-    """With the code and the first line of the explanation; without a stack by its title alone."""
+    """A break has its line, its code and the first line of its explanation; without a stack only its title."""
     text = programs.describe_break(broken(StackLine("<answer>", 3, "f", "if x.sum() > 0:")))
     assert text == ("it breaks at line 3, `if x.sum() > 0:`, because: Data-dependent branching. The condition is data.")
     assert programs.describe_break(broken()) == "there is a graph break: Data-dependent branching."
 
 
 def test_an_answer_with_a_break_is_refused():
-    """So is one that nothing of is compiled; one graph without a break is accepted."""
+    """A break, or no compiled graph, is refused; one graph without a break is accepted."""
     record = sample_records.simple()
     programs._expect_no_break(record)
     frame = replace(record.frames[0], breaks=(broken(),))
@@ -35,7 +35,7 @@ def test_an_answer_with_a_break_is_refused():
 
 
 def test_operators_have_their_short_names():
-    """In the order of the graph, without placeholders and results."""
+    """The short names are in graph order, without placeholders and outputs."""
     names = programs.operators_of(sample_records.simple().frames[0])
     assert names
     assert not any("." in name for name in names)

@@ -1,4 +1,4 @@
-"""Progress of a student in one file, which may be damaged and is written by several notebooks."""
+"""A student's progress in one file, which may be damaged, and which several notebooks write."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nbcompile.teach.progress_file import Entry, Progress, ProgressFileError, no
 
 @pytest.fixture(autouse=True)
 def file(tmp_path, monkeypatch):
-    """A progress file of the test's own, in a folder that is not there yet."""
+    """A progress file in a folder that does not exist yet."""
     monkeypatch.setenv("NBCOMPILE_PROGRESS", str(tmp_path / "new" / "progress.json"))
     monkeypatch.setenv("NBCOMPILE_STUDENT", "Ada")
     return tmp_path / "new" / "progress.json"
 
 
 def test_attempts_and_hints_are_added_up(file):
-    """The first acceptance keeps its time; hints never become fewer, and are no attempts."""
+    """The first acceptance has its time; the number of hints never decreases, and a hint is no attempt."""
     assert progress() == Progress("Ada")
     note("one-graph-1")
     note("one-graph-1", hints=2)
@@ -50,7 +50,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
 def test_what_is_no_progress_file_is_put_aside(file, text):
-    """Whatever is wrong with it, values of the wrong type included: a new one is begun, and the old one is kept."""
+    """An invalid file, also with values of the wrong type, is renamed, and a new one is begun."""
     file.parent.mkdir()
     file.write_text(text)
     with pytest.raises(ProgressFileError, match=r"progress\.json is no progress file"):
@@ -61,7 +61,7 @@ def test_what_is_no_progress_file_is_put_aside(file, text):
 
 
 def test_points_are_of_accepted_exercises_that_exist():
-    """Not of attempts, nor of exercises of another version; lectures add up to all."""
+    """Only accepted, existing exercises have points; the lectures' points add up to the total."""
     one = exercises()["one-graph-1"]
     mine = Progress("Ada", {one.id: Entry(1, 0, "now"), "entries-1": Entry(5), "gone": Entry(1, 0, "now")})
     assert mine.points()[0] == mine.points(one.lecture)[0] == one.points
@@ -72,7 +72,7 @@ def test_points_are_of_accepted_exercises_that_exist():
 
 @pytest.mark.parametrize("login", ["ada", ""])
 def test_without_a_name_the_login_is_the_students(monkeypatch, login):
-    """A user of a container may have none, which is no error."""
+    """Without a login, as in a container, the name is empty, without an error."""
     for name in ("NBCOMPILE_STUDENT", "LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
 

@@ -1,4 +1,4 @@
-"""Answers that are values: names of guarded values, and numbers."""
+"""Answers that are values: sources of guards, and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbcompile.teach.exercise_table import Exercise
      ('d["k"]', "d['k']"), ("d['k']", "d['k']"), ("x.dtype", "x"), ("G['N']", "N"), ("x.shape", "x"), ("x.shaped", "x.shaped")],
 )  # fmt: skip
 def test_a_value_is_named_in_several_ways(written, name):
-    """With either quotes, as in the guard or as in the program, and with what is asked of a tensor."""
+    """A source may have either quotes, be written as in the guard or as in the program, with the attribute."""
     assert questions._as_written(written) == name
 
 
@@ -37,13 +37,13 @@ def prediction(counts: str) -> Exercise:
     ("counts", "key"), [("graphs", [1, 1]), ("operators", [1, 1]), ("breaks", [0, 1]), ("entries", [1, 2])]
 )
 def test_the_key_is_computed(counts, key, capsys):
-    """By compiling each program; what it prints is no part of the notebook."""
+    """The key is computed by compiling each program, without its output."""
     assert questions.keys(prediction(counts)) == key
     assert capsys.readouterr().out == ""
 
 
 def test_numbers_are_compared_one_by_one(monkeypatch):
-    """A bool is no number; the ones to look at again are named."""
+    """A bool is no number; the sentence names the wrong ones."""
     monkeypatch.setattr(questions, "keys", lambda exercise: [1, 2, 3])
     assert questions.check_prediction(prediction("graphs"), (1, 2, 3))[0] == "all 3 are right."
     for answer, says in [
@@ -56,7 +56,7 @@ def test_numbers_are_compared_one_by_one(monkeypatch):
 
 
 def test_an_answer_of_another_type():
-    """A name is a text, and a call a tuple."""
+    """A source must be a text, and a call must be a tuple."""
     with pytest.raises(Refusal, match="expected the name of a value"):
         questions.check_guard(prediction("graphs"), 3)
     with pytest.raises(Refusal, match="expected a tuple of arguments"):

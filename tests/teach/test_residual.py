@@ -1,4 +1,4 @@
-"""A residual program by hand: captured graphs are called, and nothing else computes."""
+"""A residual program by hand: it calls the captured graphs, and computes nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def residual(x, graphs):
 
 
 def test_the_graphs_and_the_statements_between_them():
-    """In the order of the function; what is printed belongs to it."""
+    """The graphs and the output must come in the function's order."""
     says, record = residual.check(EXERCISE, define(RIGHT, "residual"))
     assert says.startswith("the graphs and your program") and record.frames
 
@@ -44,14 +44,14 @@ def test_the_graphs_and_the_statements_between_them():
     ],
 )  # fmt: skip
 def test_what_is_refused(wrong, instead, says):
-    """Operators outside of the graphs, a graph twice, wrong inputs, and another result."""
+    """Operators outside of the graphs, a repeated graph, wrong inputs, and another result are refused."""
     assert wrong in RIGHT
     with pytest.raises(Refusal, match=says):
         residual.check(EXERCISE, define(RIGHT.replace(wrong, instead), "residual"))
 
 
 def test_a_number_may_be_read():
-    """To read one out of a tensor is no computation."""
+    """Reading a number out of a tensor is no computation."""
     with OperatorGuard() as guard:
         torch.ones(1).item()
     assert "_local_scalar_dense" not in guard.outside and guard.outside == ["ones"]

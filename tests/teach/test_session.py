@@ -1,4 +1,4 @@
-"""nbcompile/teach/session.py: whatever an answer does, the notebook gets a sentence and lives on."""
+"""nbcompile/teach/session.py: each answer gets a sentence, and the notebook survives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbcompile.teach.exercise_table import ExerciseUnknown, define, exercises, f
 
 @pytest.fixture(autouse=True)
 def file(tmp_path, monkeypatch):
-    """A progress file of the test's own."""
+    """A separate progress file."""
     monkeypatch.setenv("NBCOMPILE_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setenv("NBCOMPILE_STUDENT", "Ada")
     monkeypatch.setattr(session, "_current", [])
@@ -30,7 +30,7 @@ def right(x):
 
 
 def test_an_exercise_is_shown_and_an_answer_accepted(file):
-    """The exercise that was shown last is the one that is checked; a verdict is true if it accepts, and has a picture."""
+    """The last shown exercise is checked; a verdict is true if it accepts, and has a picture."""
     shown = exercise("one-graph-1")
     assert "def f(x):" in str(shown) and "```python" in shown._repr_mimebundle_()["text/markdown"]
     verdict = check(right)
@@ -140,17 +140,17 @@ def odd(x):
         (torch.nn.Linear(2, 2), "of type `Linear`"),
         (torch.sin, "of type `builtin_function_or_method`"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",  # not its address, which differs between processes
+    ids=lambda value: value if isinstance(value, str) else "",  # without its address, which differs between processes
 )
 def test_bad_answers_get_a_sentence(answer, says):
-    """An answer that raises, never ends, has another type, or compiles itself is refused, and nothing is raised."""
+    """An answer that raises, hangs, has another type, or compiles itself is refused, without an exception."""
     verdict = check(answer, "one-graph-1", seconds=1 if answer is never_ends else 60)
     assert not verdict and says in verdict.says
     assert check(right, "one-graph-1"), "the next answer is checked as if nothing had happened"
 
 
 def test_the_time_limit_holds_in_other_threads():
-    """A front end that runs cells in a thread has the limit, too."""
+    """The time limit holds in a thread, too."""
     seen = []
 
     def run():
@@ -168,7 +168,7 @@ def test_the_time_limit_holds_in_other_threads():
 
 
 def test_ctrl_c_ends_the_cell(file):
-    """KeyboardInterrupt is no verdict: it is passed on, and no attempt is counted."""
+    """KeyboardInterrupt propagates, and no attempt is counted."""
 
     def interrupted(x):
         raise KeyboardInterrupt
@@ -180,7 +180,7 @@ def test_ctrl_c_ends_the_cell(file):
 
 
 def test_the_same_object_is_judged_alike_again():
-    """What the compiler learnt in an earlier check changes nothing in the next."""
+    """The compiler's state from an earlier check does not change the next verdict."""
     answer = define(exercises()["entries-4"].solution, "f")
     wrong = define(exercises()["entries-4"].starter, "f")
     assert [bool(check(answer, "entries-4")) for _ in range(2)] == [True, True]
@@ -193,7 +193,7 @@ def changes_the_default(x):
 
 
 def test_the_word_compile_alone_is_no_compiler():
-    """A function of the answer's own may have that name, and ``re.compile`` is another."""
+    """A function of the answer may be called compile, and ``re.compile`` is allowed."""
     exercise("one-graph-1")
     assert check(define("def compile(x): return torch.sin(x)\n\ndef f(x): return compile(x) * 2", "f"))
     assert check(
@@ -202,7 +202,7 @@ def test_the_word_compile_alone_is_no_compiler():
 
 
 def test_random_numbers_and_modes_are_as_before():
-    """A check leaves the state of torch as it was."""
+    """A check does not change torch's modes and random state."""
     assert check(changes_the_default, "one-graph-1")
     assert torch.get_default_dtype() is torch.float32
     torch.manual_seed(3)
@@ -215,7 +215,7 @@ def test_random_numbers_and_modes_are_as_before():
 
 
 def test_hints_are_graded(file):
-    """Each call shows the next one; the last is shown again; progress knows how many were shown."""
+    """Each call shows the next hint; the last one is repeated; progress has the number of hints."""
     exercise("one-graph-2")
     known = find("one-graph-2").hints
     shown = [hint() for _ in range(len(known) + 1)]
@@ -224,7 +224,7 @@ def test_hints_are_graded(file):
 
 
 def test_names_that_are_no_exercise():
-    """A misspelt name gets the nearest one; without a name, the sentence says what to do."""
+    """A misspelt name gets the nearest one; without a name, the sentence has instructions."""
     with pytest.raises(ExerciseUnknown, match="Did you mean 'one-graph-1'"):
         exercise("one-grap-1")
     with pytest.raises(session.NoExercise, match="no exercise was shown yet"):
@@ -235,7 +235,7 @@ def test_names_that_are_no_exercise():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 7}', '{"schema": 1, "student": "x", "entries": {"a": 3}}'])
 def test_a_damaged_progress_file_is_put_aside(file, text):
-    """The notebook goes on, with a new file; the old one is kept under another name."""
+    """A damaged progress file is renamed, and a new one is begun."""
     file.write_text(text)
     assert check(right, "one-graph-1")
     assert file.with_suffix(".damaged.json").read_text() == text
@@ -243,13 +243,13 @@ def test_a_damaged_progress_file_is_put_aside(file, text):
 
 
 def test_exercises_with_facts_compute_them():
-    """The graphs of a residual program and the bytes of kernels stand in the task."""
+    """The task contains the graphs of a residual program, or the bytes of kernels."""
     assert "graphs[1]" in str(exercise("residual-1"))
     assert "114688 bytes" in str(exercise("fusion-1"))
 
 
 def test_showing_an_exercise_draws_no_random_numbers():
-    """What the notebook draws next does not depend on it."""
+    """Showing an exercise does not change the random state."""
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
@@ -258,7 +258,7 @@ def test_showing_an_exercise_draws_no_random_numbers():
 
 
 def test_a_notebook_shows_and_checks(file):
-    """In IPython a cell that ends in a verdict shows it as HTML; an answer that fails does not end the shell."""
+    """In IPython a verdict is shown as HTML; an answer that raises does not end the shell."""
     shell = InteractiveShell()
     shell.run_cell("import torch\nfrom nbcompile.teach import check, exercise")
     cell = 'exercise("one-graph-1")\ndef f(x):\n    print("half way")\n    return torch.sin(x) * 2\ncheck(f)'

@@ -10,7 +10,7 @@ from tests.views import sample_records
 
 @pytest.mark.parametrize(("accepted", "sign", "words"), [(True, "✓", "Accepted"), (False, "✗", "Not yet")])
 def test_text_and_html_say_the_same(accepted, sign, words):
-    """A sign and words, so that the colour is not needed; what an answer printed is no markup."""
+    """A verdict has a sign and words, so that the colour is not needed; an answer's output is escaped."""
     verdict = Verdict("one-graph-1", accepted, "it prints '<b>' and `x < y`")
     shown = verdict._repr_mimebundle_(include=None, exclude=None)
     assert bool(verdict) is accepted
@@ -20,7 +20,7 @@ def test_text_and_html_say_the_same(accepted, sign, words):
 
 
 def test_a_picture_is_there_where_something_was_compiled():
-    """An answer that is refused before has none; an empty sentence is shown as well."""
+    """An answer that was refused before its compile has no picture; an empty sentence is shown, too."""
     record = sample_records.simple()
     assert Verdict("a", True, "right", record).explanation.record is record
     assert Verdict("a", False, "").explanation is None

@@ -1,4 +1,4 @@
-"""What is said of a claim that does not hold."""
+"""The text about a claim that does not hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def claim(says, holds):
 
 
 def of(condition: str, **names) -> str:
-    """What is said of a condition, in a cell of its own."""
+    """The text about a condition, in a separate cell."""
     source = f"result = claim(\n    'it is so', {condition}\n)\n"
     file = f"<cell {condition}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -43,19 +43,19 @@ class Hostile:
     ],
 )
 def test_the_part_that_is_false_is_said_with_its_values(condition, says):
-    """They are computed again; a chain has all of its parts, and of ``and`` the first part that is false is shown."""
+    """The values are computed again: all parts of a chain, and the first false part of an ``and``."""
     assert of(condition, x=5, items=[1, 2]) == says
 
 
 def test_a_value_that_cannot_be_shown_is_left_to_its_class():
-    """A repr that fails, and one that is long."""
+    """A failing repr, or a long one, is replaced or cut."""
     assert "Hostile" in of("kept == 3", kept=Hostile())
     assert len(of("kept == 3", kept=list(range(10**6)))) < 300
     assert len(of("kept == 3", kept="x" * 10**6)) < 400
 
 
 def test_a_source_that_is_gone_says_nothing():
-    """The file has changed, is no Python any more, or was never there."""
+    """If the source changed, is no Python, or is missing, the text is empty."""
     for text in ("", "(", "other = 1\n"):
         source = "result = claim('it is so', x == 1)\n"
         linecache.cache["<changed>"] = (len(text), None, text.splitlines(keepends=True), "<changed>")

@@ -1,4 +1,4 @@
-"""Claims are checked."""
+"""Claims are checked, and shown if they hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nbcompile.tools.claims import CLAIM, Claim, ClaimFailed, claim
 
 
 def test_a_claim_that_holds_is_shown():
-    """A sentence with its figures, as text and as data."""
+    """A claim that holds is a sentence with its figures, as text and as data."""
     assert str(Claim("it is one graph", (("graphs", "1"),))) == "it is one graph (graphs=1)"
     data, metadata = Claim("so it is", ())._repr_mimebundle_()
     assert data == {"text/plain": "✓ so it is"}
@@ -19,13 +19,13 @@ def test_a_claim_that_holds_is_shown():
 
 
 def test_a_claim_that_does_not_hold_raises():
-    """The error says what was claimed, with the figures."""
+    """The error has the claim and its figures."""
     with pytest.raises(ClaimFailed, match=r"apart \(difference=0.5, stages=a, b\)"):
         claim("apart", torch.tensor(False), difference=torch.tensor(0.5), stages=["a", "b"])
 
 
 def test_nothing_is_shown_of_a_false_claim():
-    """A claim is displayed only if it holds."""
+    """A false claim is not shown."""
     with capture_output() as captured, pytest.raises(ClaimFailed):
         claim("no", 0)
     assert captured.outputs == []
@@ -54,7 +54,7 @@ def whole(number):
     ],
 )
 def test_both_values_of_a_false_claim_are_said(condition, said):
-    """Without figures, too: a claim's condition is read, and what it compares is computed again."""
+    """Without figures, too, the condition's values are computed again."""
     shell = InteractiveShell()
     shell.run_cell(
         "import torch\nfrom nbcompile.tools.claims import claim\nfrom tests.tools.test_claims import whole\n"
@@ -67,7 +67,7 @@ def test_both_values_of_a_false_claim_are_said(condition, said):
 
 
 def test_values_that_cannot_be_computed_again_are_left_out():
-    """What a condition used up is gone: the claim is said all the same."""
+    """A value that cannot be computed again is omitted from the error."""
     left = [1]
     with pytest.raises(ClaimFailed, match=r"^the last one: `left\.pop\(\) == 2` does not hold: right = 2$"):
         claim("the last one", left.pop() == 2)

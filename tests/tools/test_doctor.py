@@ -1,4 +1,4 @@
-"""The doctor's look at the environment."""
+"""The doctor's checks of the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGE = Path(nbcompile.__file__).parent
     ("version", "is_there"), [("2.13.0+cpu", True), ("2.14.1", True), ("2.16.0", False), ("2.10.0", False)]
 )
 def test_versions_of_torch(monkeypatch, version, is_there):
-    """Within the bounds a version is good, and one that the tests were not run with says so; others are not good."""
+    """A version within the bounds is good, an untested one is marked, and others fail."""
     monkeypatch.setattr(doctor.torch, "__version__", version)
     found = next(finding for finding in doctor.examine() if finding.what == "torch")
     assert (found.there, found.needed) == (is_there, True)
@@ -31,7 +31,7 @@ def environment() -> doctor.Finding:
 
 
 def test_a_variable_without_a_meaning_is_named(monkeypatch):
-    """A variable of torch.compile that nothing here reads; those that are read are fine."""
+    """A variable of torch.compile that has no effect here is reported."""
     for name in list(doctor.os.environ):
         if name.startswith(doctor.OF_TORCH_COMPILE):
             monkeypatch.delenv(name)
@@ -44,13 +44,13 @@ def test_a_variable_without_a_meaning_is_named(monkeypatch):
 
 
 def test_the_list_of_variables_is_that_of_the_source():
-    """Each variable of the list is read by some module, by this name."""
+    """Each listed variable is read by some module, by this name."""
     source = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "doctor.py")
     assert [name for name in doctor.VARIABLES if not re.search(rf'"{name}"', source)] == []
 
 
 def test_doctor(capsys):
-    """The doctor finds this Python and this torch good, and names everything that it looked for."""
+    """The doctor passes here, and lists each check."""
     assert main(["doctor"]) == 0
     told = capsys.readouterr().out
     for what in (
@@ -67,7 +67,7 @@ def test_doctor(capsys):
 
 
 def test_doctor_without_tools(monkeypatch):
-    """What is missing is named with its consequence, and harms nothing."""
+    """A missing tool is reported with its consequence, and does not fail."""
     monkeypatch.setattr(doctor.toolchain, "find", lambda: doctor.toolchain.NoCompiler("no C++ compiler: none"))
     monkeypatch.setattr(doctor.dot, "arrange", lambda shown: None)
     found = {finding.what: finding for finding in doctor.examine()}

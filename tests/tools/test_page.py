@@ -21,7 +21,7 @@ def code(source, *outputs, tags=()):
 
 
 def test_prose_and_contents():
-    """The first heading is the title; headings of the second level are the contents."""
+    """The first heading is the title; second-level headings are the contents."""
     text = page(notebook(v4.new_markdown_cell("# A & B\n\n## One `x`\n\nwords"), v4.new_markdown_cell("## Two")))
     assert "<title>A &amp; B</title>" in text
     assert re.findall(r'<li><a href="#([^"]+)">', text) == ["one-x", "two"]
@@ -29,7 +29,7 @@ def test_prose_and_contents():
 
 
 def test_what_a_user_prints_is_escaped():
-    """Streams, values and errors cannot bring markup."""
+    """Streams, values and errors are escaped."""
     evil = "<script>alert(1)</script>"
     text = page(
         notebook(
@@ -47,7 +47,7 @@ def test_what_a_user_prints_is_escaped():
 
 
 def test_rich_outputs_come_before_plain_ones():
-    """HTML is taken as it is; its text twin is left out; a claim is marked."""
+    """HTML is inserted without its text; a claim is marked."""
     rich = v4.new_output("display_data", data={"text/html": "<b>graph</b>", "text/plain": "graph in words"})
     sentence = v4.new_output("display_data", data={"text/plain": "✓ so"})
     text = page(notebook(code("f(x)", rich, sentence)))
@@ -57,7 +57,7 @@ def test_rich_outputs_come_before_plain_ones():
 
 
 def test_tags():
-    """remove-cell, remove-input and remove-output do what they do in the documentation."""
+    """remove-cell, remove-input and remove-output work as in the documentation."""
     out = v4.new_output("stream", name="stdout", text="printed")
     cells = code("hidden", out, tags=["remove-cell"]), code("secret", out, tags=["remove-input"])
     text = page(notebook(*cells, code("quiet", out, tags=["remove-output"])))
@@ -68,13 +68,13 @@ def test_tags():
 
 
 def test_a_magic_cell_is_highlighted():
-    """The body of %%compile is Python to the page."""
+    """The body of %%compile is highlighted as Python."""
     assert '<span class="k">def</span>' in page(notebook(code("%%compile\ndef f(x):\n    return x")))
 
 
 @pytest.mark.browser
 def test_the_page_asks_for_nothing(chromium):
-    """A page with markup that wants the network is stopped by its own policy: nothing is fetched."""
+    """The page's own content policy stops markup that would fetch something."""
     picture = v4.new_output("display_data", data={"text/html": '<img src="http://example.invalid/x.png">'})
     opened = chromium.new_page()
     stopped, came = [], []
@@ -96,7 +96,7 @@ CUT_OFF = """width => [...document.querySelectorAll("main *")].filter(each => {
 
 @pytest.mark.browser
 def test_paper_cuts_nothing_off(chromium, tmp_path):
-    """Printed on A4, from a dark desktop too: long lines wrap, wide tables fit, every fold is open, and text is dark."""
+    """On A4, from a dark desktop, too, lines wrap, tables fit, folds are open, and text is dark."""
     long = "claim('so it is', " + " + ".join(f"number_{number}" for number in range(40)) + ")"
     outputs = [v4.new_output("stream", name="stdout", text="word " * 200 + "\n" + "x" * 300 + "\n" + "line\n" * 100)]
     task = f"**A task**\n\n```python\n{long}\n```"

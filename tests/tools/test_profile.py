@@ -1,4 +1,4 @@
-"""Profiles: kernels and lines by name in torch.profiler, and the profile that is made of them."""
+"""Profiles: ranges of kernels and lines in torch.profiler, and the profile from them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def matrices():
 
 
 def names(run):
-    """Names of the ranges that a plain torch.profiler sees."""
+    """The names of the ranges in a plain torch.profiler."""
     with torch.profiler.profile(activities=[ProfilerActivity.CPU]) as found:
         run()
     return [event.name for event in found.events()]
 
 
 def test_kernels_are_ranges(matrices):
-    """Each kernel and each operator is a range: its id in the record, its operators, its lines."""
+    """Each kernel and each ATen operator is a range with its id, its operators and its lines."""
     compiled = nbcompile.compile(f)
     compiled(*matrices)
     ranges = [name for name in names(lambda: compiled(*matrices)) if ".inference." in name]
@@ -50,7 +50,7 @@ def test_kernels_are_ranges(matrices):
 
 
 def test_ids_are_those_of_the_record(matrices):
-    """A range begins with the id of a kernel in the record, forward and backward."""
+    """A range begins with the id of its kernel in the record, forward and backward."""
     x, y = matrices[0].requires_grad_(), matrices[1]
     explained = nbcompile.explain(f)(x, y)
     known = {kernel.id for frame in explained.record.frames for kernel in frame.compiled_graph.kernels}
@@ -65,21 +65,21 @@ def test_ids_are_those_of_the_record(matrices):
 
 
 def test_a_graph_without_operators_of_aten(matrices):
-    """One kernel alone is launched without Python; while a profiler is active, it is seen all the same."""
+    """A single kernel, which is launched without Python, is a range, too, while a profiler is active."""
     compiled = nbcompile.compile(lambda x: x.sin() + 1)
     compiled(matrices[0])
     assert [name for name in names(lambda: compiled(matrices[0])) if "kernel0 sin, add" in name]
 
 
 def test_stages_of_compilation_are_ranges(matrices):
-    """A profiler that is active during the first call sees the stages of compilation."""
+    """A profiler during the first call has the stages of compilation."""
     assert {"nbcompile stage: tracing", "nbcompile stage: lowering"} <= set(
         names(lambda: nbcompile.compile(lambda x, y: (x * y).cos())(*matrices))
     )
 
 
 def test_results_are_the_same_while_profiled(matrices):
-    """The wrapper that names kernels computes what the launch plan does, to the bit."""
+    """Under a profiler the wrapper runs, and its results are bitwise those of the launch plan."""
     compiled = nbcompile.compile(f)
     plain = compiled(*matrices)
     with profiling("f"):
@@ -89,7 +89,7 @@ def test_results_are_the_same_while_profiled(matrices):
 
 
 def test_profile_of_a_function(matrices, tmp_path):
-    """Calls, bytes, flops and lines are counted; the trace has the same names."""
+    """The profile has calls, bytes, flops and lines, and the trace has the same names."""
     view = nbcompile.profile(f, calls=3, trace=tmp_path / "t.json")(*matrices)
     data = view.data
     assert data.calls == 3
@@ -110,7 +110,7 @@ def test_profile_of_a_function(matrices, tmp_path):
 
 
 def test_a_trace_is_what_perfetto_reads(matrices, tmp_path):
-    """Each event has what its phase needs; on a thread, ranges are nested; memory is a counter, which is drawn as a curve."""
+    """Each event has the fields of its phase; ranges of a thread are nested; memory is a counter."""
     needed = {
         "X": ("ts", "dur", "pid", "tid"),
         "i": ("ts", "pid", "tid", "s"),
@@ -136,7 +136,7 @@ def test_a_trace_is_what_perfetto_reads(matrices, tmp_path):
 
 
 def test_lines_that_share_a_kernel(matrices):
-    """A kernel that computes two lines is shown at both, each with the other."""
+    """A kernel of two lines is listed at both, each with a reference to the other."""
 
     def two(x):
         y = x.sin()
@@ -150,7 +150,7 @@ def test_lines_that_share_a_kernel(matrices):
 
 
 def test_compilation_of_what_a_frame_calls_is_no_time_of_the_frame(matrices):
-    """The rest of a function is compiled while its first part runs: this time is counted as compilation only."""
+    """The compilation of a resume function while its frame runs counts as compilation only."""
 
     @nbcompile.compile
     def halves(x):
@@ -168,14 +168,14 @@ def test_compilation_of_what_a_frame_calls_is_no_time_of_the_frame(matrices):
 
 
 def test_of_a_module_and_of_what_is_not_compiled(matrices):
-    """A module is profiled; a function without tensors gives an empty profile that says so."""
+    """A module can be profiled; a function without tensors has an empty profile that says so."""
     layer = torch.nn.Linear(16, 4)
     assert nbcompile.profile(layer, calls=1)(matrices[0]).data.calls == 1
     assert "No compiled kernel ran." in str(nbcompile.profile(lambda: 3, calls=1)())
 
 
 def test_bad_input(matrices):
-    """No calls, and a profiler inside of another, are refused; a function's own error passes, and profiling ends."""
+    """No calls, or a nested profiler, are refused; the function's own error propagates, and profiling ends."""
     with pytest.raises(ValueError, match="at least 1"):
         nbcompile.profile(f, calls=0)
     with profiling("outer"), pytest.raises(RuntimeError, match="another profiler"), profiling("inner"):
@@ -208,7 +208,7 @@ def f(x):
 
 
 def test_labels_follow_a_function_that_moved(tmp_path, monkeypatch):
-    """A stored function that moved down in its file is shown at its new line, in another process."""
+    """A stored function that moved in its file has its new line in another process."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "store"))
     text = """
 from nbcompile.tools.profile import profiling
@@ -226,7 +226,7 @@ print(profiler.result().lines[0].place.line)
 
 
 def test_view_of_nothing():
-    """A profile without a kernel is drawn without tables."""
+    """A profile without kernels has no tables."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with profiling("nothing") as profiler:

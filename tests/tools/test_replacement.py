@@ -1,4 +1,4 @@
-"""nbcompile in the place of torch.compile: what is replaced, undone, and told."""
+"""nbcompile instead of torch.compile: install, uninstall, and messages."""
 
 import enum
 import functools
@@ -28,7 +28,7 @@ class Net(torch.nn.Module):
 
 
 def test_install_and_uninstall():
-    """Functions and modules are compiled here, in each way to say it; afterwards torch's own function is back."""
+    """Functions and modules are compiled by nbcompile, in each form of the call, until uninstall."""
     nbcompile.install()
     nbcompile.install()
     assert type(torch.compile(Net())) is CompiledModule
@@ -43,7 +43,7 @@ def test_install_and_uninstall():
 
 
 def test_names_and_wrappers_made_before():
-    """A name that was taken before, and a library's wrapper (Lightning has one), lead to ours, and back to torch's."""
+    """An imported name, and a library's wrapper (as in Lightning), call nbcompile until uninstall."""
     from torch import compile as taken
 
     @functools.wraps(taken)
@@ -65,7 +65,7 @@ def test_names_and_wrappers_made_before():
 
 
 def test_backends_by_name():
-    """torch's names mean ours of the same name, "nbcompile" is one of them, an unknown one is an error."""
+    """torch's backend names mean ours; "nbcompile" is a backend, and an unknown name is an error."""
     nbcompile.install()
     for backend in ("inductor", "nbcompile", "eager", "aot_eager"):
         torch.testing.assert_close(torch.compile(Net(), backend=backend)(X), Net()(X))
@@ -75,7 +75,7 @@ def test_backends_by_name():
 
 
 def test_options_of_inductor():
-    """An option that only Inductor has is named in a warning, once, and has no effect; ours are taken."""
+    """An option of Inductor alone warns once and has no effect; our options work."""
     nbcompile.install()
     replacement._warn_of_option.cache_clear()
     with pytest.warns(nbcompile.exc.OptionWarning, match="epilogue_fusion"):
@@ -85,16 +85,16 @@ def test_options_of_inductor():
 
 
 def test_reset():
-    """torch.compiler.reset forgets what was compiled here, too."""
+    """torch.compiler.reset resets nbcompile, too."""
     nbcompile.install()
     compiled = torch.compile(lambda x: x.sin() + 1)
     compiled(X)
     torch.compiler.reset()
-    assert len(nbcompile.explain(compiled)(X).record.frames) == 1  # compiled again
+    assert len(nbcompile.explain(compiled)(X).record.frames) == 1  # recompiled
 
 
 def test_list_of_accelerate(monkeypatch, tmp_path):
-    """accelerate's enumeration of backends takes our name, whether it is imported before or after ``install``."""
+    """accelerate's list of backends has our name, imported before or after ``install``."""
     source = "import enum\nclass DynamoBackend(str, enum.Enum):\n    INDUCTOR = 'INDUCTOR'\n"
     folder = tmp_path / "accelerate" / "utils"
     folder.mkdir(parents=True)

@@ -28,7 +28,7 @@ def doubled(x):
 
 
 def test_a_block_writes_its_report(tmp_path):
-    """What is compiled inside of the block is in the file; afterwards nobody listens."""
+    """The file has all that the block compiled; afterwards no recorder is active."""
     nbcompile.reset()
     with nbcompile.report(tmp_path / "out.html") as seen:
         doubled(torch.ones(3))
@@ -43,13 +43,13 @@ def test_a_block_writes_its_report(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_told_at_once(tmp_path):
-    """Not after the program has run."""
+    """A missing folder is an error before the program runs."""
     with pytest.raises(FileNotFoundError, match="no folder"):
         nbcompile.report(tmp_path / "none" / "out.html")
 
 
 def test_a_report_without_a_block_is_written_at_the_end(tmp_path):
-    """In a process of its own: the statement alone, and a working directory that changes."""
+    """In a separate process, the statement alone writes the report at exit, whatever the working directory is."""
     script = tmp_path / "script.py"
     script.write_text(f"import nbcompile, os\nnbcompile.report('out.html')\nos.chdir('/')\n{SCRIPT}")
     python(script, folder=tmp_path)
@@ -70,7 +70,7 @@ def script(tmp_path, monkeypatch):
 
 
 def test_a_script_is_run_and_told(script, tmp_path, capsys):
-    """It sees its own arguments; its output comes first; the page and the data are written."""
+    """The script has its own arguments; its output comes first; page and data are written."""
     page, data = tmp_path / "out.html", tmp_path / "seen.json"
     assert main([script(SCRIPT), "--html", str(page), "--json", str(data), "--size", "3"]) == 0
     told = capsys.readouterr()
@@ -81,14 +81,14 @@ def test_a_script_is_run_and_told(script, tmp_path, capsys):
 
 
 def test_options_may_come_first(script, tmp_path, capsys):
-    """What is no command is the program's line, whatever it begins with."""
+    """Arguments without a command are the program's line, also if they begin with an option."""
     page = tmp_path / "out.html"
     assert main(["--html", str(page), script(SCRIPT), "--size", "3"]) == 0
     assert page.exists()
 
 
 def test_without_a_file_the_record_is_printed(script, capsys):
-    """After the program's own output."""
+    """Without a file, the record is printed after the program's output."""
     assert main([script(SCRIPT)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("6.0 [] __main__\nnbcompile: script.py\n")
@@ -99,7 +99,7 @@ def test_without_a_file_the_record_is_printed(script, capsys):
     [("raise ValueError('no')", 1, "ValueError: no"), ("sys.exit(3)", 3, ""), ("sys.exit('bye')", 1, "bye")],
 )
 def test_a_script_that_ends_early_is_told_all_the_same(script, tmp_path, capsys, end, status, says):
-    """Its exit status is kept, its traceback begins in it, and what was compiled until then is in the report."""
+    """The report has what was compiled; exit code and traceback are the program's."""
     page = tmp_path / "out.html"
     assert main([script(f"{SCRIPT}\n{end}\n"), "--html", str(page)]) == status
     said = capsys.readouterr().err
@@ -109,7 +109,7 @@ def test_a_script_that_ends_early_is_told_all_the_same(script, tmp_path, capsys,
 
 
 def test_arguments_that_nobody_knows(capsys, tmp_path):
-    """A script that is not there; an unknown option of another command."""
+    """A missing script, or an unknown option of another command, is an error."""
     assert main([str(tmp_path / "none.py")]) == 2
     assert "there is no file" in capsys.readouterr().err
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""Settings with what they do."""
+"""The settings, with their descriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nbcompile.tools import settings
 
 
 def test_every_setting_has_a_sentence():
-    """The docstring below it; one of torch's that means nothing here says why."""
+    """Each setting has a description, and one of torch's without an effect here has a reason."""
     found = {each.name: each for each in settings.meanings()}
     assert found.keys() == set(config.names())
     assert all(each.text.strip() for each in found.values())
@@ -15,12 +15,12 @@ def test_every_setting_has_a_sentence():
 
 
 def test_a_listing_shows_values_and_defaults():
-    """The default only where the value is another one."""
+    """The default is shown only if the value differs."""
     shown = repr(settings.Listing({"recompile_limit": 3, "verbose": config.DEFAULTS["verbose"]}))
     assert f"recompile_limit = 3  (default: {config.DEFAULTS['recompile_limit']})" in shown
     assert "verbose = False\n" in shown
 
 
 def test_a_listing_without_differences_says_how_to_see_all():
-    """As a mapping it is empty."""
+    """An empty listing says how to list all settings; as a mapping it is empty."""
     assert "--all" in repr(settings.Listing({})) and dict(settings.Listing({})) == {}

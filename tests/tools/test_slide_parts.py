@@ -1,4 +1,4 @@
-"""Outputs and texts of a notebook, divided into slides."""
+"""Outputs and texts of a notebook, split into slides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def picture(record, *shown):
 
 
 def test_every_section_of_every_picture_has_a_slide():
-    """What a notebook shows, a deck shows, unfolded."""
+    """A deck has all that a notebook shows, unfolded."""
     for record in (sample.simple(), sample.recompiled(), sample.nested()):
         page = html.render(record, sections.USUAL, assets=False)  # whose rules name sections, too
         made = list(slide_parts.split_output(picture(record)))
@@ -27,7 +27,7 @@ def test_every_section_of_every_picture_has_a_slide():
 
 
 def test_a_long_text_goes_on_on_the_next_slide():
-    """Blocks are not cut; code that is longer than a slide has two columns."""
+    """Blocks are not split; code that is longer than a slide has two columns."""
     code = "```python\n" + "\n".join(f"line{number} = 0" for number in range(30)) + "\n```"
     made = list(slide_parts.split_text("\n\n".join([*("word " * 60 for _ in range(6)), code])))
     assert len(made) > 2 and all(slide.lines <= slide_parts.MAX_LINES for slide in made[:-1])

@@ -37,7 +37,7 @@ def notebook():
 
 @pytest.fixture
 def reveal(tmp_path):
-    """A folder like reveal.js's."""
+    """A folder with the files of reveal.js."""
     folder = tmp_path / "reveal.js"
     (folder / "dist").mkdir(parents=True)
     (folder / "dist" / "reveal.js").write_text("const said = '</script>';")
@@ -50,7 +50,7 @@ def texts(column):
 
 
 def test_headings_are_columns_and_sections_of_a_picture_slides():
-    """Text and code of a heading share a slide; below it one for each section; set-up, claims, empty answers are left out."""
+    """Text and code of a heading share a slide, and each section has one; set-up, claims, empty answers have none."""
     first, second, third = columns(notebook())
     assert texts(first) == ["Lecture Goals."]
     begin, *below = texts(second)
@@ -62,7 +62,7 @@ def test_headings_are_columns_and_sections_of_a_picture_slides():
 
 
 def test_a_question_stands_below_the_code_it_is_about():
-    """Each question of --predict has a slide, with the program on it; what is revealed comes after all of them."""
+    """Each question of --predict has a slide with the program; hidden outputs come after all of them."""
     cell = new_code_cell("%%compile --predict\nf(x)", outputs=[picture(sample.simple(), "predict", "graph")])
     [column] = columns(new_notebook(cells=[new_markdown_cell("## Predict"), cell]))
     asked = [index for index, slide in enumerate(column) if "n-ask" in slide.content]
@@ -72,7 +72,7 @@ def test_a_question_stands_below_the_code_it_is_about():
 
 
 def test_a_deck_needs_nothing_of_the_network(reveal):
-    """One file: reveal.js is written into it, and no element loads another."""
+    """The deck is one file with reveal.js, and no element loads another file."""
     page = deck(notebook(), "3_breaks", reveal)
     loaded = re.findall(r"""<(?:script|link|img)\b[^>]*?(?:src|href)=["']?([^"'>\s]+)""", page)
     assert [each for each in loaded if not each.startswith("data:")] == []
@@ -83,7 +83,7 @@ def test_a_deck_needs_nothing_of_the_network(reveal):
 
 
 def test_without_reveal_the_command_says_how_to_get_it(tmp_path, capsys):
-    """Exit code 2 and a sentence, before a lecture is executed."""
+    """Without reveal.js, exit code 2 and a hint come before a lecture is executed."""
     with pytest.raises(SystemExit) as stopped:
         main(["notebooks/course/1_graphs.md", "--reveal", str(tmp_path)])
     assert stopped.value.code == 2 and "`make slides` fetches one" in capsys.readouterr().err
@@ -108,7 +108,7 @@ SMALL = """() => {
 @pytest.mark.browser
 @pytest.mark.timeout(900)
 def test_slides_can_be_read_from_the_last_row(chromium):
-    """At 1280 x 720 text has 24 pixels, code and drawings 18; a slide is as wide as the screen, and at most 1 in 10 scrolls."""
+    """At 1280 x 720 text has 24 pixels, code and drawings 18; slides are full width; at most 1 in 10 scrolls."""
     decks, wrong = sorted(BUILT.glob("*.slides.html")), []
     assert decks, f"nothing is built in {BUILT}: make slides"
     page = chromium.new_page(viewport={"width": 1280, "height": 720})

@@ -1,4 +1,4 @@
-"""The tour: executed from nothing, opened in a browser."""
+"""The tour: executed from an empty state, and opened in a browser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def written(folder: Path, *cells: str) -> Path:
 
 
 def test_a_small_tour(tmp_path, capsys):
-    """Every claim is printed, with the path of the page; the command succeeds."""
+    """Each claim is printed, with the path of the page; the command succeeds."""
     source = written(tmp_path, "from nbcompile.tools.claims import claim", "claim('one is one', 1 == 1, one=1)")
     assert tour.main([str(source), "-o", str(tmp_path / "small.html")]) == 0
     told = capsys.readouterr().out
@@ -35,7 +35,7 @@ def test_a_small_tour(tmp_path, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sockets that are files")
 def test_kernels_take_no_ports():
-    """A kernel's sockets are files in a folder of its own, which is gone afterwards: no other process can take them."""
+    """A kernel's sockets are files in a temporary folder, so that no other process can take its ports."""
     cell = new_code_cell(
         "from ipykernel.kernelapp import IPKernelApp\nprint(IPKernelApp.instance().transport, IPKernelApp.instance().ip)"
     )
@@ -47,7 +47,7 @@ def test_kernels_take_no_ports():
 
 
 def test_a_tour_as_json(tmp_path, capsys):
-    """--json prints the outcome alone; progress goes to standard error."""
+    """--json prints only the outcome; progress is on stderr."""
     source = written(tmp_path, "from nbcompile.tools.claims import claim", "claim('one is one', 1 == 1)")
     assert tour.main([str(source), "-o", str(tmp_path / "small.html"), "--json"]) == 0
     printed = capsys.readouterr()
@@ -59,7 +59,7 @@ def test_a_tour_as_json(tmp_path, capsys):
 
 @pytest.mark.parametrize("cell", ["claim('one is two', 1 == 2)", "1 / 0", "def f(:"])
 def test_a_failing_tour(tmp_path, capsys, cell):
-    """A false claim or any error fails the command; the page has another name, and shows the error."""
+    """A false claim, or an error, fails the command; the page has another name, and the error."""
     source = written(
         tmp_path, "from nbcompile.tools.claims import claim", "claim('first', True)", cell, "claim('never', True)"
     )
@@ -73,12 +73,12 @@ def test_a_failing_tour(tmp_path, capsys, cell):
 
 
 def test_a_tour_without_claims_fails(tmp_path):
-    """A page that checks nothing is no tour."""
+    """A page without a claim fails."""
     assert tour.main([str(written(tmp_path, "1")), "-o", str(tmp_path / "small.html")]) == 1
 
 
 def test_cells_that_need_what_is_absent(tmp_path, capsys):
-    """One sentence takes the place of all cells that need a module that is not installed; the rest is run."""
+    """A sentence replaces the cells that need a missing module; the others run."""
     needs = ":tags: [needs-no_such_module]\n\n"
     source = written(
         tmp_path,
@@ -97,13 +97,13 @@ def test_cells_that_need_what_is_absent(tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> tuple[Path, str]:
-    """The real tour, made by the command, and what the command printed."""
+    """The real tour, and the output of its command."""
     target = tmp_path_factory.mktemp("tour") / "tour.html"
     return target, command(sys.executable, "-m", "nbcompile", "tour", "-o", target, folder=ROOT).stdout
 
 
 def test_the_summary(built):
-    """The command prints the claims of the tour: each program of it is there, and holds."""
+    """The command prints the tour's claims, all of which hold."""
     told = built[1]
     for says in (
         "GPT-2 is one graph (graphs=1",
@@ -151,7 +151,7 @@ def brightness(colour: str) -> float:
 
 
 def test_the_page_stands_alone(built):
-    """One file: no address of the network in anything that a browser would fetch."""
+    """The page is one file without network addresses that a browser would fetch."""
     text = built[0].read_text()
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text)
     assert "@import" not in text

@@ -1,4 +1,4 @@
-"""``cache``: what the stores hold, shown and cleared."""
+"""``cache``: shows and clears the stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nbcompile.tools.commands.command_line import main
 
 
 def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
-    """`clear` deletes entries of both stores, and no file that somebody else put there."""
+    """`clear` deletes the entries of both stores, and no foreign file."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
     name = "9f2c" * 10
@@ -33,7 +33,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
 
 
 def test_what_killed_processes_left_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
-    """`cache` counts it and says who removes it; `clear` removes it, but nothing that a process may be writing."""
+    """`cache` counts the files of killed processes; `clear` removes those that no process can be writing."""
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
     key = "9f2c" * 10

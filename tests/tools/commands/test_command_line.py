@@ -46,7 +46,7 @@ def refused(arguments: list[str], capsys) -> str:
 
 
 def test_every_command_has_help(capsys):
-    """`--help` of the command line and of each command prints a usage line and ends with 0."""
+    """`--help` of each command prints a usage line, with exit code 0."""
     for name in ("", *build_parser()[1]):
         with pytest.raises(SystemExit) as end:
             main([*([name] if name else []), "--help"])
@@ -60,18 +60,18 @@ def test_every_command_has_help(capsys):
 
 
 def test_an_unknown_option_before_the_program_is_refused(program, capsys):
-    """Neither run nor swallowed as the program's; `run` may be left out or not."""
+    """An unknown option before the program's name is refused, with or without `run`."""
     for first in ([], ["run"]):
         assert "--htlm" in refused([*first, "--htlm", program()], capsys)
 
 
 def test_a_misspelt_option_behind_the_program_is_refused(program, capsys):
-    """It would else be the program's, and no page would be written."""
+    """A misspelt option after the program's name is refused: the program would get it, and no page be written."""
     assert "did you mean --html?" in refused([program(), "--htlm", "out.html"], capsys)
 
 
 def test_the_programs_own_options(program, capsys):
-    """What follows the program's name and is not ours is the program's; after `--` everything is."""
+    """Options after the program's name that are not ours are the program's; after `--` all are."""
     assert main([program(), "--size", "3", "-v"]) == 0
     assert capsys.readouterr().out.startswith("2.0 ['--size', '3', '-v']\n")
     assert main([program(), "--", "--html", "x", "--htlm"]) == 0
@@ -79,13 +79,13 @@ def test_the_programs_own_options(program, capsys):
 
 
 def test_an_unknown_option_of_another_command_is_refused(capsys):
-    """Also behind `--`."""
+    """An unknown option of another command is refused, after `--`, too."""
     assert "--html" in refused(["doctor", "--html"], capsys)
     assert "x" in refused(["doctor", "--", "x"], capsys)
 
 
 def test_an_unknown_command_is_refused(capsys):
-    """The nearest command is named; a word without a dot is not looked for as a file."""
+    """The error suggests the nearest command; a word without a dot is not taken for a file."""
     assert "did you mean 'doctor'?" in refused(["docter"], capsys)
     assert "there is no command 'frobnicate'" in refused(["frobnicate"], capsys)
 
@@ -110,7 +110,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_program_that_calls_torch_compile(program):
-    """The user is informed how often it did, and of --replace; with it, both functions are compiled here."""
+    """The output counts calls of torch.compile and mentions --replace; with it, both functions are compiled here."""
     plain = run(program(WITH_TORCH_COMPILE))
     assert plain.returncode == 0
     assert plain.stdout.startswith("2.0 2.0\n")

@@ -1,4 +1,4 @@
-"""``compare``: a program through both compilers, from the command line."""
+"""``compare``: a program under both compilers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.rotates(2)]
 
 @pytest.mark.peer
 def test_a_script(tmp_path, capsys):
-    """`compare script.py` runs a program that uses either compile with both compilers, and ends with 0 or 1."""
+    """`compare script.py` runs a program that uses either compile with both compilers; the exit code is 0 or 1."""
     script = tmp_path / "program.py"
     script.write_text(
         "import sys, torch, nbcompile\n"
@@ -34,6 +34,6 @@ def test_a_script(tmp_path, capsys):
 
 
 def test_a_missing_script(capsys):
-    """A program that is not there is wrong input: 2, in one line."""
+    """A missing program is wrong input: exit code 2, and one line."""
     assert main(["compare", "absent.py"]) == 2
     assert "there is no file absent.py" in capsys.readouterr().err

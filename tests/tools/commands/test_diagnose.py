@@ -1,4 +1,4 @@
-"""``ablate``, ``bisect``, ``minify`` and ``report-issue``: their options, and which program is run."""
+"""``ablate``, ``bisect``, ``minify`` and ``report-issue``: their options, and the program that runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def test_a_program_is_given_its_input(tmp_path):
-    """Its path, the limit of a run, and what it reads."""
+    """A program has its path, a time limit, and its input."""
     program, given = tmp_path / "p.py", tmp_path / "given"
     program.write_text("")
     given.write_bytes(b"abc")
@@ -27,14 +27,14 @@ def test_a_program_is_given_its_input(tmp_path):
 
 
 def test_a_program_that_is_not_there_is_an_error(tmp_path):
-    """The message names it."""
+    """The error names the missing program."""
     options = parsed("ablate", str(tmp_path / "absent.py"))
     with pytest.raises(FileNotFoundError, match=r"absent\.py"):
         diagnose._script(options)
 
 
 def test_only_some_commands_write_a_file(capsys):
-    """``minify`` and ``report-issue`` do; ``bisect`` searches subsystems."""
+    """Only ``minify`` and ``report-issue`` write a file; ``bisect`` searches subsystems."""
     assert str(parsed("minify", "p.py", "-o", "out.py").file) == "out.py"
     assert parsed("bisect", "p.py", "--subsystem", "lowering").subsystem == ["lowering"]
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""``explain`` and ``tour``: commands whose work is done by a tool of its own."""
+"""``explain`` and ``tour``: commands that call another tool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.__main__ import main
 
 
 def test_a_kind_of_break_is_explained(capsys):
-    """`explain NB0005` prints its page, as lines of text; what is no kind is an error of one line."""
+    """`explain NB0005` prints its page as text; an unknown kind is an error of one line."""
     assert main(["explain", "NB0005"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("NB0005: Data-dependent branching\n====")
@@ -18,7 +18,7 @@ def test_a_kind_of_break_is_explained(capsys):
 
 
 def test_the_tour_without_its_extra(monkeypatch, capsys):
-    """Without the extra `notebook`, the tour says what to install before anything is run."""
+    """Without the extra `notebook`, the tour names the extra before anything runs."""
     monkeypatch.setitem(sys.modules, "jupytext", None)
     monkeypatch.delitem(sys.modules, "nbcompile.tools.tour", raising=False)
     assert main(["tour"]) == 2

@@ -18,14 +18,14 @@ def run(*words):
 
 
 def test_logs_as_data_name_every_log(capsys):
-    """The JSON has the names of the table that the compiler reads, those that are live included."""
+    """The JSON has each log of the compiler's table, live ones included."""
     assert run("logs", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     assert set(printed["printed"]) == {*log_names.PRINTED, *log_names.LIVE}
 
 
 def test_only_what_is_needed_makes_the_doctor_fail(monkeypatch, capsys):
-    """A missing extra is a cross and no failure; something that is needed is both."""
+    """A missing extra is marked, and does not fail; a missing requirement is marked and fails."""
     fields = {name: "" for name in Check.__dataclass_fields__}
     checks = [Check(**fields | {"what": "extra", "there": False, "needed": False})]
     monkeypatch.setattr(machine, "examine", lambda: tuple(checks))

@@ -1,4 +1,4 @@
-"""Unknown options are named first, whatever else is missing."""
+"""Unknown options are reported before missing arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbcompile.tools.commands.command_line import main
     ["explain", "teach", "teach show", "teach check", "run", "report", "open", "ablate", "bisect", "minify", "compare"],
 )
 def test_an_unknown_option_comes_before_what_is_missing(words, capsys):
-    """`explain --bad` is told of --bad, and not that an argument is missing; without it, of the argument."""
+    """`explain --bad` reports --bad; `explain` reports the missing argument."""
     with pytest.raises(SystemExit):
         main([*words.split(), "--bad"])
     assert "unrecognized arguments: --bad" in capsys.readouterr().err
@@ -28,7 +28,7 @@ def test_an_unknown_option_comes_before_what_is_missing(words, capsys):
 
 
 def test_a_misspelt_option_before_what_is_missing(capsys):
-    """The option that was meant is named; values of options are no options."""
+    """The error suggests the option that was meant; values of options are no options."""
     with pytest.raises(SystemExit):
         main(["explain", "--jsno"])
     assert "--jsno: did you mean --json?" in capsys.readouterr().err
@@ -38,7 +38,7 @@ def test_a_misspelt_option_before_what_is_missing(capsys):
 
 
 def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of commands, and of the actions of commands that have some."""
+    """The parsers of commands, and of their actions."""
     groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not groups:
         yield parser
@@ -48,7 +48,7 @@ def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]
 
 
 def test_every_command_prints_json():
-    """Each has --json; those with a parser of their own, too."""
+    """Each command has --json, those with a separate parser, too."""
     parser, _ = command_line.build_parser()
     missing = [leaf.prog for leaf in leaves(parser) if "--json" not in leaf._option_string_actions]
     assert missing == []

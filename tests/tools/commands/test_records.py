@@ -1,4 +1,4 @@
-"""``open`` and ``draw``: a record that was written before, as text and as a page."""
+"""``open`` and ``draw``: an existing record, as text and as a page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kept(tmp_path):
 
 
 def test_draw_as_text(kept, capsys):
-    """A kept record is printed, whole or in part."""
+    """A saved record is printed, whole or in part."""
     assert main(["draw", str(kept)]) == 0
     everything = capsys.readouterr().out
     assert main(["draw", str(kept), "--show", "guards"]) == 0
@@ -27,7 +27,7 @@ def test_draw_as_text(kept, capsys):
 
 
 def test_draw_as_a_page(kept, tmp_path, capsys):
-    """With -o, one HTML file is written, and its path printed."""
+    """With -o, one HTML file is written, and its path is printed."""
     assert main(["draw", str(kept), "-o", str(tmp_path / "it.html")]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "it.html")
     assert (tmp_path / "it.html").read_text().startswith("<!")
@@ -38,7 +38,7 @@ def test_draw_as_a_page(kept, tmp_path, capsys):
     [("not json", "neither a record (JSON)"), ("{}", "no nbcompile record"), (None, "No such file")],
 )
 def test_what_is_no_record(tmp_path, capsys, content, says):
-    """A file that is no record is told in one line."""
+    """An invalid record file is reported in one line."""
     path = tmp_path / "it.json"
     if content is not None:
         path.write_text(content)
@@ -47,6 +47,6 @@ def test_what_is_no_record(tmp_path, capsys, content, says):
 
 
 def test_an_unknown_section(kept, capsys):
-    """A section that does not exist is told in one line."""
+    """An unknown section is reported in one line."""
     assert main(["draw", str(kept), "--show", "gards"]) == 2
     assert "gards" in capsys.readouterr().err

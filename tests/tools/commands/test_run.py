@@ -1,4 +1,4 @@
-"""``run``: a program and what was compiled, also where it raises."""
+"""``run``: a program and its record, also if the program raises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.record import codec
 
 
 def test_a_program_that_raises(tmp_path, capsys):
-    """The page begins with what it raised and where; so does the text, and the exit status is a program's that raised."""
+    """The page and the text begin with the exception and its line; the exit code is that of a failed program."""
     script = tmp_path / "script.py"
     script.write_text(
         "import torch, nbcompile\n@nbcompile.compile(backend='eager')\ndef f(x):\n"
@@ -26,7 +26,7 @@ def test_a_program_that_raises(tmp_path, capsys):
 
 
 def test_a_program_that_raises_has_one_traceback(tmp_path, capsys):
-    """It ends in the user's line: what torch raised below it, in 50 frames of its own, is one line of the message."""
+    """The traceback ends in the user's line: torch's 50 frames below it are one line of the message."""
     script = tmp_path / "script.py"
     script.write_text(
         "import torch, nbcompile\nnet = nbcompile.compile(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(8, 4)))\n"
@@ -41,7 +41,7 @@ def test_a_program_that_raises_has_one_traceback(tmp_path, capsys):
 
 
 def test_a_data_dependent_branch_is_said_once(tmp_path, capsys):
-    """Both sides of the branch are given `z`: the text says so once."""
+    """Both sides of the branch get `z`, and the text has it once."""
     script = tmp_path / "script.py"
     script.write_text(
         "import torch, nbcompile\n@nbcompile.compile(backend='eager')\ndef f(x):\n    z = x.sin()\n"

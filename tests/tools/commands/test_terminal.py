@@ -1,4 +1,4 @@
-"""Output of the commands: colours, progress, the time of what has no parts."""
+"""Terminal output of the commands: colours, progress, elapsed time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.tools.commands import terminal
 
 
 def test_colours_on_a_terminal_only(monkeypatch):
-    """A pipe gets plain text; so does a terminal whose user set NO_COLOR."""
+    """A pipe, and a terminal with NO_COLOR, get plain text."""
 
     class Terminal:
         def isatty(self) -> bool:
@@ -29,7 +29,7 @@ def test_colours_on_a_terminal_only(monkeypatch):
 
 
 def test_a_progress_bar_after_a_second(monkeypatch, capsys):
-    """On a terminal; the items are the same, drawn or not."""
+    """On a terminal, a progress bar appears after a second; the items do not change."""
     ticks = iter(range(10))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert list(terminal.progress("abc", "working", clock=lambda: next(ticks))) == ["a", "b", "c"]
@@ -37,7 +37,7 @@ def test_a_progress_bar_after_a_second(monkeypatch, capsys):
 
 
 def test_the_time_of_what_has_no_parts(monkeypatch, capsys):
-    """On a terminal it is told, and wiped away in the end; elsewhere there is no thread and no output."""
+    """On a terminal the elapsed time is shown, and removed at the end; elsewhere there is no thread."""
     before = threading.active_count()
     with terminal.waiting("compare", seconds=0.01):
         assert threading.active_count() == before

@@ -1,4 +1,4 @@
-"""Two records of one program, aligned; what is planted as different is found, and nothing else."""
+"""Two aligned records of one program; exactly the planted differences are found."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def changed(record: Record, position: int, **fields) -> Record:
 
 
 def test_a_record_equals_itself(record):
-    """No difference, every guard is equal, every number is the same."""
+    """A record equals itself: no difference, and all guards and numbers are equal."""
     found = compared(record, record)
     assert found.differences == ()
     assert {guard.status for pair in found.frames for guard in pair.guards} == {EQUAL}
@@ -54,7 +54,7 @@ def test_a_record_equals_itself(record):
     ],
 )  # fmt: skip
 def test_a_planted_difference_is_found(record, aspect, change):
-    """A break, an operator, a recompilation, a guard or a frame that only one has is named, and nothing else is."""
+    """A break, an operator, a recompilation, a guard or a frame of one side only is the only difference."""
     other = changed(record, 0, **change(record.frames[0]))
     assert other != record
     found = compared(record, other)
@@ -63,7 +63,7 @@ def test_a_planted_difference_is_found(record, aspect, change):
 
 
 def test_a_frame_that_only_one_has(record):
-    """A frame without a counterpart is a difference on both sides."""
+    """A frame without a counterpart is a difference on each side."""
     fewer = replace(record, frames=record.frames[:-1])
     for both in ((record, fewer), (fewer, record)):
         (found,) = compared(*both).differences
@@ -72,7 +72,7 @@ def test_a_frame_that_only_one_has(record):
 
 
 def test_results_come_first(record):
-    """A wrong result, and a process that ended early, are the first difference."""
+    """A wrong result, and a process that ended early, come first."""
     other = changed(record, 0, breaks=())
     wrong, late = EngineRun(difference="call 1: value 0: differs"), EngineRun(failure="did not end within 3 seconds")
     found = compared(record, other, wrong, late)
@@ -81,7 +81,7 @@ def test_results_come_first(record):
 
 
 def test_ours_beside_torchs(record):
-    """Our compile of the same kind of function aligns by line: the operators and the break of both are on one line."""
+    """The frames of both compilers are aligned by line, with their operators and breaks."""
     ours = nbcompile.explain(traced)(torch.ones(4, 8), torch.ones(8, 4, requires_grad=True)).record
     frame = ours.frames[0]
     theirs = replace(record.frames[0], function=frame.function, file=frame.file, first_line=frame.first_line)

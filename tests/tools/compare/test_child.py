@@ -1,4 +1,4 @@
-"""The process that runs a job with one compiler, here in this one: what it writes, and what it leaves out."""
+"""The process that runs a job with one compiler, run in this process here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Run a job with our compiler; the result, and the record. The names of both compilers are put back."""
+    """Run a job with our compiler, and return result and record. The names of both compilers are restored."""
     for package in (torch, nbcompile):
         monkeypatch.setattr(package, "compile", package.compile)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -44,7 +44,7 @@ def fails(x):
 
 
 class Thing:
-    """What no other process can read."""
+    """A class that no other process can read."""
 
 
 def gives_a_thing(x):
@@ -55,7 +55,7 @@ X = torch.linspace(-1, 1, 5)
 
 
 def test_calls_are_run_compiled_and_in_eager_mode(run):
-    """Each call has its outcome, its eager one, and one in float64 where it has no keywords; times are measured."""
+    """Each call has its outcome, the eager one, and one in float64 without keywords; times are measured."""
     result, record = run(CallJob(double, (((X,), {}), ((X,), {"by": 3.0}))))
     assert [found.values[0].tolist() for found in result["outcomes"]] == [(X * 2).tolist(), (X * 3).tolist()]
     assert [torch.equal(a.values[0], b.values[0]) for a, b in zip(result["eager"], result["outcomes"], strict=True)]
@@ -66,14 +66,14 @@ def test_calls_are_run_compiled_and_in_eager_mode(run):
 
 
 def test_an_exception_is_an_outcome_of_a_call(run):
-    """And no failure of the process; nothing is timed."""
+    """An exception is a call's outcome and no failure of the process; nothing is timed."""
     result, _ = run(CallJob(fails, (((X,), {}),)))
     assert "ValueError" in result["outcomes"][0].error and "failure" not in result
     assert "call_seconds" not in result
 
 
 def test_an_object_is_the_name_of_its_class(run):
-    """The parent may not be able to read it."""
+    """An object that the parent cannot read is its class's name."""
     result, _ = run(CallJob(gives_a_thing, (((X,), {}),)))
     assert [value for value in result["outcomes"][0].values if isinstance(value, str)] == ["Thing"]
 
@@ -86,7 +86,7 @@ def test_an_object_is_the_name_of_its_class(run):
     ("assert __name__ == '__main__'", None),
 ])  # fmt: skip
 def test_a_script_ends_as_it_ends(run, tmp_path, text, failure):
-    """Its exception or exit code is the failure; it sees its own arguments."""
+    """The failure is the script's exception or exit code; the script has its own arguments."""
     path = tmp_path / "script.py"
     path.write_text(text + "\n")
     result, _ = run(ScriptJob(str(path), ("--more",)))
@@ -95,7 +95,7 @@ def test_a_script_ends_as_it_ends(run, tmp_path, text, failure):
 
 @pytest.mark.parametrize("name", ["torch", "nbcompile"])
 def test_a_script_that_names_either_compiler_is_compiled_by_the_chosen_one(run, tmp_path, name):
-    """``torch.compile`` in the program is ours here; the record has its frame."""
+    """``torch.compile`` in the program is ours here, and the record has its frame."""
     path = tmp_path / "script.py"
     path.write_text(f"import torch, nbcompile\ndef g(x): return x.sin()\n{name}.compile(g)(torch.ones(3))\n")
     result, record = run(ScriptJob(str(path)))
@@ -104,7 +104,7 @@ def test_a_script_that_names_either_compiler_is_compiled_by_the_chosen_one(run, 
 
 
 def test_a_cell_runs_with_what_it_had(run):
-    """Its statements in order, in a namespace of its own, with the compiler in the wrapper."""
+    """The statements of a cell run in order, in a separate namespace, with the compiler in the wrapper."""
     compiled = []
 
     def wrap(compiler, names):

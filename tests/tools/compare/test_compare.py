@@ -1,4 +1,4 @@
-"""compare: what is sent, time limits, failures; and both compilers for real."""
+"""compare: the job, time limits, failures; and both compilers for real."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(function, *arguments, seconds: float = 200.0):
 
 @pytest.mark.peer
 def test_both_compilers(tmp_path):
-    """A function with a break and two sizes: frames, operators, breaks and recompilations agree; all of it is data."""
+    """With a break and two sizes, frames, operators, breaks and recompiles agree; all of it is data."""
     calls = [(torch.ones(5, 8), torch.ones(8))]
     view = nbcompile.compare(programs.f, further_calls=calls, seconds=600)(torch.ones(4, 8), torch.ones(8))
     by_name = {fact.name: (fact.ours, fact.theirs) for fact in view.data.facts}
@@ -42,19 +42,19 @@ def test_both_compilers(tmp_path):
 
 
 def test_a_time_limit():
-    """A function that never ends is stopped, and the limit is named."""
+    """A function that does not end is stopped, and the error names the limit."""
     found = run(programs.never_ends, torch.ones(2), seconds=5)
     assert found.result["failure"].startswith("did not end within 5 seconds")
 
 
 def test_an_exception_is_an_outcome():
-    """A function that raises does so in eager mode and compiled: no difference."""
+    """A function that raises in both modes has no difference."""
     found = run(programs.fails, torch.ones(2))
     assert found.result["outcomes"][0].error == found.result["eager"][0].error == "ValueError: not today"
 
 
 def test_modules_and_output():
-    """A module is sent with its parameters; what the function prints is kept, and nothing else is among it."""
+    """A module is sent with its parameters; only the function's output is kept."""
     torch.manual_seed(0)
     net, x = programs.net(), torch.randn(3, 4)
     found = run(net, x)
@@ -63,7 +63,7 @@ def test_modules_and_output():
 
 
 def test_what_is_compiled_is_compared_as_it_was():
-    """A function, module or method that nbcompile compiled is unwrapped."""
+    """A compiled function, module or method is unwrapped."""
     net = programs.net()
     assert compare.original(nbcompile.compile(programs.f)) is programs.f
     assert compare.original(nbcompile.compile(net)) is net
@@ -71,7 +71,7 @@ def test_what_is_compiled_is_compared_as_it_was():
 
 
 def test_what_cannot_be_sent():
-    """A lock is refused before a process starts, with what to do."""
+    """A lock is refused before a process starts, with advice."""
     with pytest.raises(jobs.CannotSendError, match=r"cannot be sent to another process.*lock"):
         nbcompile.compare(programs.f)(threading.Lock())
     with pytest.raises(TypeError, match="a function or a module, and not int"):
@@ -79,7 +79,7 @@ def test_what_cannot_be_sent():
 
 
 def test_without_cloudpickle(monkeypatch):
-    """What is defined in __main__ needs cloudpickle, and the error says so."""
+    """Without cloudpickle, a function of __main__ is refused, and the error says so."""
     monkeypatch.setitem(__import__("sys").modules, "cloudpickle", None)
 
     def f(x):
@@ -96,7 +96,7 @@ def test_without_cloudpickle(monkeypatch):
 
 
 def test_closures_travel():
-    """With cloudpickle, a closure and its values reach the other process."""
+    """With cloudpickle, a closure and its values are sent."""
     pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
     factor = torch.full((3,), 2.0)
     found = run(lambda x: x * factor, torch.ones(3))

@@ -28,13 +28,13 @@ def guard(kind: str, condition: str) -> Guard:
     ],
 )
 def test_spellings_of_one_condition(ours, theirs):
-    """Names, addresses and dispatch keys do not make two conditions of one."""
+    """Names, ids and dispatch keys do not distinguish conditions."""
     (pair,) = guards.pair([guard("K", ours)], [guard("K", theirs)])
     assert pair.status == EQUAL
 
 
 def test_guards_are_matched_one_to_one():
-    """A condition that one side has twice, once under another kind, has one counterpart; a conjunction counts as its parts."""
+    """A condition that one side has twice matches one counterpart; a conjunction counts as its parts."""
     found = guards.pair(
         [guard("SHAPE_ENV", "(2 <= L['x'].size()[0]) and (L['n'] == 3)"), guard("TYPE_MATCH", "f(L['a'])")],
         [guard("LAMBDA_GUARD", "2 <= L['x'].size()[0] <= 99"), guard("EQUALS", "L['n'] == 3"), guard("ID", "f(L['b'])")],
@@ -44,7 +44,7 @@ def test_guards_are_matched_one_to_one():
 
 
 def test_known_reasons():
-    """Hooks of modules, which torch.compile does not check, are a known difference; an invented guard is not."""
+    """Hooks of modules, which torch.compile does not check, are a known difference; a fake guard is not."""
     hooks, other = guards.pair([guard("DICT_LENGTH", "not L['m']._forward_hooks"), guard("K", "f(L['x'])")], [])
     assert "hooks" in hooks.known
     assert other.known == ""

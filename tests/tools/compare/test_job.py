@@ -1,4 +1,4 @@
-"""What a job takes along to another process."""
+"""The contents of a job for another process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.tools.compare import job
 
 
 def test_texts_while_garbage_is_collected(monkeypatch):
-    """Generated code that is collected takes its text out of the line cache, also while the texts are gathered."""
+    """Garbage collection of generated code removes its text from linecache, also while a job is built."""
     texts = {f"<text {number}>": (1, None, ["x\n"], f"<text {number}>") for number in range(2000)}
     monkeypatch.setattr(linecache, "cache", dict(texts))
 

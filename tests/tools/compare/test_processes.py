@@ -1,4 +1,4 @@
-"""The process of each compiler: its environment, and what it left behind."""
+"""The process of each compiler: its environment, and its result files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ended(code: int, errors: str = "") -> child_process.ProcessResult:
 
 
 def test_only_the_real_compiler_writes_a_trace(monkeypatch, tmp_path):
-    """Its caches are off, as a cached graph would be no compile; logs are off in both."""
+    """The trace is the real compiler's, without its caches, because a cached graph is not compiled; no logs."""
     monkeypatch.setenv("TORCH_LOGS", "+dynamo")
     ours, theirs = (processes._environment(engine, tmp_path) for engine in ("nbcompile", "torch"))
     assert "TORCH_TRACE" not in ours
@@ -35,13 +35,13 @@ def test_only_the_real_compiler_writes_a_trace(monkeypatch, tmp_path):
     ids=["error", "signal", "early", "hung"],
 )
 def test_the_failure_of_a_process_is_named(tmp_path, code, errors, expected):
-    """By its exit code and the last line of what it wrote; without a record the notes say so."""
+    """The failure has the exit code and the last line of output; without a record the notes say so."""
     found = processes._finished("nbcompile", tmp_path, ended(code, errors), 5)
     assert found.result["failure"] == expected
     assert found.notes[0].startswith("nothing that nbcompile compiled was recorded")
 
 
 def test_the_failure_that_the_child_found_stays(tmp_path):
-    """What the result says is more than the exit code."""
+    """The result's own failure is more precise than the exit code."""
     (tmp_path / jobs.RESULT).write_bytes(pickle.dumps({"failure": "the program raised"}))
     assert processes._finished("nbcompile", tmp_path, ended(1, "x"), 5).result["failure"] == "the program raised"

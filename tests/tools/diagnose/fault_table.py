@@ -49,7 +49,7 @@ compiler and of g++ included.
 
 @dataclass(frozen=True)
 class Found:
-    """What the three tools say about one fault."""
+    """The answers of the three tools for one fault."""
 
     fault: Fault
     rung: str
@@ -61,7 +61,7 @@ class Found:
 
     @property
     def by_all(self) -> bool:
-        """True if each tool names what was planted."""
+        """True if each tool names the planted fault."""
         culprit = self.bisection.culprit
         named = (
             culprit is not None
@@ -79,10 +79,10 @@ class Found:
 
 
 def look_for(fault: Fault) -> Found:
-    """Plant one fault, and look for it with each tool."""
+    """Plant one fault, and search for it with each tool."""
     began, arguments = time.perf_counter(), faults.arguments(fault)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as entries:
-        patch.setenv(storage.VARIABLE, entries)  # what is wrong is in nobody else's store
+        patch.setenv(storage.VARIABLE, entries)  # the wrong entry is in no other test's store
         fault.plant(patch)
         ladder = ablate(fault.program)(*arguments)
         slower = [row.rung for row in ladder.slower if row.rung == fault.rung]
@@ -97,7 +97,7 @@ def look_for(fault: Fault) -> Found:
 
 
 def _smallest_text(fault: Fault, arguments: tuple[Any, ...]) -> tuple[tuple[str, str], int]:
-    """Sizes of the program's text before and after, as `minify --source` makes it smaller."""
+    """The sizes of the program's text before and after `minify --source`."""
     text, tried = inspect.getsource(fault.program), 0
 
     def is_wrong(smaller: str) -> bool:
@@ -119,7 +119,7 @@ def _smallest_text(fault: Fault, arguments: tuple[Any, ...]) -> tuple[tuple[str,
 
 
 def table(chosen: list[Fault]) -> Iterator[Found]:
-    """The rows, one after the other."""
+    """The rows of the table, in order."""
     for fault in terminal.progress(chosen, "faults"):
         yield look_for(fault)
 

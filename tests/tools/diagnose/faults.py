@@ -1,4 +1,4 @@
-"""Faults that are planted into the compiler, each with the program that meets it and what has to be named."""
+"""Planted compiler faults, each with a program that it breaks, and the decision that must be named."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def swapped(wrong: Any, right: Any) -> Callable[[Any], None]:
 
 
 def raising(target: Any) -> Callable[[Any], None]:
-    """A lowering that fails."""
+    """A lowering that raises."""
 
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("planted")
@@ -83,7 +83,7 @@ def raising(target: Any) -> Callable[[Any], None]:
 
 
 def negated(program: Any) -> Any:
-    """A program whose last computed buffer has the other sign."""
+    """A program whose last computed buffer is negated."""
     last = max((at for at, buffer in enumerate(program.buffers) if hasattr(buffer, "body")), default=-1)
     if last < 0:
         return program
@@ -93,7 +93,7 @@ def negated(program: Any) -> Any:
 
 
 def wrong_pass(position: int) -> Callable[[Any], None]:
-    """A pass over programs that changes what they mean."""
+    """A wrong pass over programs."""
 
     def plant(patch: Any) -> None:
         original = plan.PASSES[position]
@@ -204,7 +204,7 @@ def slow_code(patch: Any) -> None:
 
 
 def is_slow(seen: Outcome) -> str:
-    """The predicate for it."""
+    """The predicate of the slow fault."""
     return "slow" if seen.seconds > PAUSE else ""
 
 

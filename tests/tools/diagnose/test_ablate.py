@@ -1,4 +1,4 @@
-"""Rungs of the ladder: the store, the simulator, what differs by chance, and times of a call or of a whole program."""
+"""Rungs of the ladder: the store, the simulator, flaky results, and times of a call or of a whole program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_rung_that_differs_is_tried_twice():
 
 
 def test_times_of_a_call_and_of_a_program():
-    """A call in microseconds; a program in seconds, and slower only where more than compilation can explain is added."""
+    """A call is timed in microseconds, a program in seconds; a program is slower only beyond its compile time."""
     rows = (Row("eager", "", 2.0), Row("capture", "", 9.0), Row("everything", "", 90.0))
     call, program = Ablation(rows), Ablation(rows, whole_program=True)
     assert "us per call" in str(call)
@@ -57,7 +57,7 @@ def exponential(x):
 
 @pytest.mark.fast_path
 def test_a_wrong_entry_of_the_store(monkeypatch):
-    """Stored under a wrong lowering, that is mended since: right without the store, and wrong from the rung with it on."""
+    """The entry was stored under a fault that is fixed now: only rungs with the store are wrong."""
     x = torch.randn(4, 6)
     with pytest.MonkeyPatch.context() as patch:
         faults.swapped(aten.exp.default, aten.cos.default)(patch)
@@ -71,7 +71,7 @@ def test_a_wrong_entry_of_the_store(monkeypatch):
 
 @pytest.mark.fast_path
 def test_an_entry_that_is_wrong_when_it_is_loaded(monkeypatch):
-    """The compile is right, and what it stores is not: wrong at the rung that loads what the one before has stored."""
+    """The compile is right and its stored entry is wrong: the rung that loads it is wrong."""
     original = storage.entries
 
     def others(key):
@@ -84,7 +84,7 @@ def test_an_entry_that_is_wrong_when_it_is_loaded(monkeypatch):
 
 
 def test_wrong_code_for_a_gpu(monkeypatch):
-    """Only the simulator sees Triton's code: the rung with it is the one that changes. It has no time, and is not slow."""
+    """A fault of Triton's code changes only the rung with the simulator, which has no time."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     original = generator.emit_kernel
 
@@ -100,7 +100,7 @@ def test_wrong_code_for_a_gpu(monkeypatch):
 
 
 def test_what_is_not_simulated(monkeypatch):
-    """A call whose simulation would take too long, tensors that are elsewhere, Triton that is missing: the row says so."""
+    """A call that is too long, tensors on other devices, and a missing Triton have a row that says so."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
     monkeypatch.setattr(module, "OURS", OURS[-1:])
     monkeypatch.setitem(module.ENGINES, "nbcompile", OURS[-1:])

@@ -20,7 +20,7 @@ each_fault = pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: f
 @pytest.mark.rotates(3)
 @each_fault
 def test_bisection_names_the_fault(fault, monkeypatch):
-    """The finest subsystem that matters is the one with the fault, and its decision is named; coarser ones are wrong, too."""
+    """The finest subsystem with the fault is named, with its decision; coarser ones are wrong, too."""
     fault.plant(monkeypatch)
     found = bisect(fault.program, predicate=fault.predicate)(*faults.arguments(fault))
     assert found.difference
@@ -33,7 +33,7 @@ def test_bisection_names_the_fault(fault, monkeypatch):
 @pytest.mark.rotates(3)
 @each_fault
 def test_the_ladder_changes_at_the_right_rung(fault, monkeypatch):
-    """The first rung that differs from eager mode, or is slower, is the first that has the fault."""
+    """The first rung that differs from eager mode, or is slower, is the first one with the fault."""
     fault.plant(monkeypatch)
     found = ablate(fault.program)(*faults.arguments(fault))
     if fault.predicate is faults.is_slow:
@@ -48,7 +48,7 @@ def test_the_ladder_changes_at_the_right_rung(fault, monkeypatch):
 
 @pytest.mark.parametrize("program", [faults.chain, faults.broken, faults.rows, faults.twice])
 def test_without_a_fault_there_is_nothing_to_find(program):
-    """Every rung does what eager mode does, and bisection ends after one run."""
+    """Without a fault each rung equals eager mode, and bisection ends after one run."""
     x = torch.randn(6, 24)
     assert ablate(program)(x).first_change is None
     found = bisect(program)(x)
@@ -59,7 +59,7 @@ def test_without_a_fault_there_is_nothing_to_find(program):
 @pytest.mark.parametrize("subsystem", fuel.SUBSYSTEMS)
 @pytest.mark.parametrize("program", [faults.chain, faults.broken, faults.rows, faults.twice])
 def test_with_any_number_of_decisions_the_result_is_right(program, subsystem):
-    """Whatever prefix of the decisions is allowed, the compiled function does what the eager one does."""
+    """With any prefix of the decisions, the compiled function equals the eager one."""
     x = torch.randn(5, 16, requires_grad=True)
     expected = outcome.run(program, (x,))
     for allowed in itertools.count():
@@ -72,14 +72,14 @@ def test_with_any_number_of_decisions_the_result_is_right(program, subsystem):
 
 
 def test_a_flaky_predicate_is_reported():
-    """A predicate that holds every other time leads to an error, not to a wrong answer."""
+    """A predicate that alternates raises an error."""
     answers = itertools.cycle(["wrong", ""])
     with pytest.raises(FlakyPredicateError):
         bisect(faults.chain, predicate=lambda _: next(answers))(torch.randn(2, 3))
 
 
 def test_a_predicate_of_ones_own():
-    """What is looked for is what the predicate says: here the use of a result beyond a bound."""
+    """A user's predicate decides what is wrong: here a result above a bound."""
     found = bisect(lambda x: x.exp() + 1, predicate=lambda seen: "large" if float(seen.values[0].max()) > 2 else "")(
         torch.ones(3)
     )
@@ -88,7 +88,7 @@ def test_a_predicate_of_ones_own():
 
 
 def test_arguments_are_copied():
-    """The function may write to its argument: the next run sees it as it was."""
+    """The function may mutate its argument: each run gets a copy."""
 
     def writes(x):
         x += 1
@@ -100,7 +100,7 @@ def test_arguments_are_copied():
 
 
 def test_a_result_that_depends_on_more_than_the_arguments():
-    """It differs from eager mode in eager mode, too: no stage is blamed, and the message says why."""
+    """If two eager calls differ, no stage is blamed, and the error says why."""
     calls = itertools.count()
 
     def counts(x):
@@ -112,7 +112,7 @@ def test_a_result_that_depends_on_more_than_the_arguments():
 
 
 def test_differences():
-    """Types, NaN, infinities, signs of zero in numbers, lengths and exceptions are told apart; rounding is not."""
+    """Types, NaN, infinities, signs of zero, lengths and exceptions differ; rounding does not."""
 
     def of(*values, error=""):
         return outcome.Outcome(values, error=error)
@@ -130,7 +130,7 @@ def test_differences():
 
 
 def test_an_unknown_engine():
-    """It is refused when ablate is asked, with the engines there are."""
+    """ablate refuses an unknown engine, with the known ones."""
     with pytest.raises(ValueError, match="nbcompile, torch"):
         ablate(faults.chain, engine="jax")
     with pytest.raises(ValueError, match="nbcompile, torch"):
@@ -139,7 +139,7 @@ def test_an_unknown_engine():
 
 @pytest.mark.peer
 def test_the_ladder_of_torch_compile():
-    """The rungs up to code generation of the real torch.compile, for the same function."""
+    """With torch.compile, the ladder has the rungs up to its code generation."""
     found = ablate(lambda x: x.sin() + 1, engine="torch")(torch.ones(4))
     assert [row.difference for row in found.rows] == [""] * 5
 
@@ -147,7 +147,7 @@ def test_the_ladder_of_torch_compile():
 @pytest.mark.slow
 @pytest.mark.peer
 def test_bisection_of_torch_compile_names_the_lowering(monkeypatch):
-    """A lowering of Inductor is planted wrong: the backend, the lowering and its operator are found, as torch numbers them."""
+    """A wrong lowering of Inductor is found: backend, lowering and operator, by torch's numbering."""
     from torch._inductor import lowering
 
     sin, cos = torch.ops.aten.sin.default, torch.ops.aten.cos.default
@@ -161,12 +161,12 @@ def test_bisection_of_torch_compile_names_the_lowering(monkeypatch):
 
 @pytest.mark.peer
 def test_bisection_of_a_right_torch_compile():
-    """There is nothing to find, and the text says so."""
+    """With a right torch.compile nothing is found, and the text says so."""
     found = bisect(lambda x: x + 1, engine="torch")(torch.ones(4))
     assert not found.difference
     assert "nothing to look for" in str(found)
 
 
 def test_every_rung_has_a_name_of_its_own():
-    """So that a report is unambiguous."""
+    """The names of the rungs are unique."""
     assert len({rung.name for rung in OURS}) == len(OURS)

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "design" / "planted_faults.md"
 
 
 def test_one_fault(tmp_path, capsys):
-    """A fault that all three tools find is a row, on standard output and in the page; the exit code is 0."""
+    """A fault that all three tools find is a row of the output and of the page; the exit code is 0."""
     page = tmp_path / "page.md"
     assert fault_table.main(["sin raises", "-o", str(page)]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| sin raises")]
@@ -22,7 +22,7 @@ def test_one_fault(tmp_path, capsys):
 
 
 def test_a_fault_that_is_not_found(monkeypatch, capsys):
-    """Where a tool names something else than what was planted, the exit code is 1, and the fault is named."""
+    """If a tool names another decision, the exit code is 1, and the fault is named."""
     fault = next(fault for fault in faults.FAULTS if fault.name == "sin raises")
     elsewhere = faults.Fault("misnamed", fault.plant, fault.program, "lowering", "cosh", fault.rung)
     monkeypatch.setattr(fault_table, "FAULTS", (elsewhere,))
@@ -31,7 +31,7 @@ def test_a_fault_that_is_not_found(monkeypatch, capsys):
 
 
 def test_no_such_fault(capsys):
-    """A name that is none is refused, with exit code 2."""
+    """An unknown fault is refused, with exit code 2."""
     with pytest.raises(SystemExit) as end:
         fault_table.main(["moth"])
     assert end.value.code == 2
@@ -39,7 +39,7 @@ def test_no_such_fault(capsys):
 
 
 def test_the_page_has_every_fault():
-    """Each fault is a row of the recorded table, found by each tool."""
+    """The recorded table has each fault, found by each tool."""
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][1:]
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [fault.name for fault in faults.FAULTS]
     assert not any(cell == "nothing" for row in rows for cell in row.split(" | "))

@@ -1,4 +1,4 @@
-"""``ablate``, ``bisect`` and ``minify`` as functions, on faults that end the process or never end: it survives them."""
+"""``ablate``, ``bisect`` and ``minify`` as functions survive faults that end the process, or never end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ENDINGS = [
 
 @pytest.mark.parametrize(("end", "says"), ENDINGS, ids=["segfault", "exit", "abort"])
 def test_a_lowering_that_ends_the_process(monkeypatch, end, says):
-    """The ladder changes where operators are lowered, bisection names the operator, and minify leaves it alone."""
+    """The ladder changes at lowering, bisection names the operator, and minify reduces the graph to it."""
     monkeypatch.setitem(LOWERINGS, EXP, lambda *_, **__: end())
     x = torch.randn(4, 8)
     first = ablate(chain, seconds=SECONDS)(x).first_change
@@ -47,14 +47,14 @@ def test_a_lowering_that_ends_the_process(monkeypatch, end, says):
 
 
 def test_a_lowering_that_does_not_end(monkeypatch):
-    """It is given up after the limit; the function itself is tried in eager mode first, and is not to blame."""
+    """The run is stopped at the limit; eager mode is tried first, and is not blamed."""
     monkeypatch.setitem(LOWERINGS, EXP, lambda *_, **__: time.sleep(999))
     found = minify(lambda x: x.exp(), seconds=4.0)(torch.randn(3))
     assert (found.nodes[1], found.difference) == (1, "did not end in time (4 seconds)")
 
 
 def test_a_function_that_ends_the_process_by_itself():
-    """There is nothing to compare with, and the message says so; no graph is at fault."""
+    """If eager mode ends the process, the error says so, and no graph is blamed."""
     with pytest.raises(ValueError, match="in eager mode, the function left the process with exit code 5"):
         ablate(lambda x: os._exit(5))(torch.ones(2))
     with pytest.raises(ValueError, match="in eager mode, the function is killed by signal 6"):
@@ -66,7 +66,7 @@ def test_a_function_that_ends_the_process_by_itself():
 
 
 def test_a_predicate_that_ends_the_process():
-    """It is asked in forks from then on: what it ends at is what is looked for."""
+    """A predicate that ends the process runs in forks from then on, and the end is its answer."""
 
     def predicate(seen):
         return os.abort() if float(seen.values[0].max()) > 2 else ""
@@ -76,7 +76,7 @@ def test_a_predicate_that_ends_the_process():
 
 
 def test_a_function_that_raises_system_exit():
-    """An exception like others: both raise it, and nothing differs."""
+    """SystemExit is an exception like others: both modes raise it, and nothing differs."""
 
     def leaves(x):
         raise SystemExit(3)
@@ -104,7 +104,7 @@ x = torch.randn(4, 8)""",
 
 @pytest.mark.compiles
 def test_in_a_kernel():
-    """The kernel lives on, and each cell has its answer and nothing else."""
+    """In a kernel, each cell has its answer and the kernel survives."""
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     notebook = nbformat.v4.new_notebook(cells=cells)
     tour.run_cells(notebook, timeout=600)

@@ -1,4 +1,4 @@
-"""Reduction of a graph to the operators that are wrong."""
+"""Reduction of a graph to its wrong operators."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_operator_is_left(monkeypatch, wrong, right, name):
 
 
 def test_two_operators_that_are_wrong_together_stay(monkeypatch):
-    """A fault of a fusion needs both of its operators."""
+    """A fault of fusion needs both of its operators, so both remain."""
     faults.wrong_fusion(monkeypatch)
     found = minify(lambda x: torch.softmax(x.sin(), -1) + x.amax(-1, keepdim=True).cos())(torch.randn(4, 8))
     assert 1 <= found.nodes[1] <= 2

@@ -1,4 +1,4 @@
-"""Judgements in forks: what they say, how they end, and that the first process goes on."""
+"""Predicates in forks: their answers, their exits, and the survival of the first process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.tools.diagnose import isolated
 
 
 def test_what_a_judgement_says():
-    """Its text, whatever its length; nothing where it raises."""
+    """The answer is a text of bounded length, and empty if the predicate raises."""
     assert isolated.judged(lambda: "differs", 60.0) == "differs"
     assert isolated.judged(lambda: "", 60.0) == ""
     assert len(isolated.judged(lambda: "x" * 100_000, 60.0)) == isolated.MOST_SAID
@@ -21,7 +21,7 @@ def test_what_a_judgement_says():
 
 
 def test_how_a_judgement_ends():
-    """Killed, or not in time."""
+    """A killed, hung or exited fork has an answer that says so."""
     killed = isolated.judged(lambda: str(os.kill(os.getpid(), 9)), 60.0)
     assert killed == "killed by signal 9"
     assert isolated.is_an_ending(killed)
@@ -34,7 +34,7 @@ def test_how_a_judgement_ends():
 
 
 def test_a_judgement_that_forks_closes_or_prints(capfd):
-    """A child of the fork says nothing in its name, and ends with it; without the pipe nothing is said; nothing is shown."""
+    """A child of the fork gives no answer, and ends with the fork; output of the fork is not shown."""
 
     def forks():
         if not os.fork():
@@ -51,7 +51,7 @@ def test_a_judgement_that_forks_closes_or_prints(capfd):
 
 
 def test_a_call_that_ends_the_process():
-    """Only the way in which it ends is told, and no answer; where CUDA is in use nothing is forked."""
+    """The result says how the process ended; with CUDA initialised nothing is forked."""
     assert isolated.ending(lambda: "said", 60.0) == ""
     assert isolated.ending(os.abort, 60.0) == "killed by signal 6"
     with pytest.raises(ValueError, match="in eager mode, the function is killed by signal 6: there is nothing"):
@@ -62,7 +62,7 @@ def test_a_call_that_ends_the_process():
 
 
 def test_threads_of_the_first_process():
-    """A fork computes with one thread: it does not wait for those that only the first process has."""
+    """A fork computes with one thread, because the threads of the first process do not exist in it."""
     large = torch.ones(1 << 20)
     assert large.sin().sum() > 0
     assert isolated.judged(lambda: str(int(large.sum())), 60.0) == str(1 << 20)

@@ -1,4 +1,4 @@
-"""What an issue holds of a user's machine: nothing that tells whose it is."""
+"""Anonymisation of an issue: it contains nothing that identifies the user or the machine."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from nbcompile.tools.diagnose.script import Run, Script
     ],
 )
 def test_paths(text, shown, monkeypatch):
-    """Folders of an absolute path go, its last part stays; operators, addresses and relative paths are none."""
+    """An absolute path becomes its last part; operators, addresses and relative paths are unchanged."""
     monkeypatch.setattr(getpass, "getuser", lambda: "root")
     assert issue.without_names(text) == shown
 
 
 def test_names_and_secrets(monkeypatch):
-    """The user, the host, and what a variable with a telling name holds."""
+    """The user, the host, and values of secret variables are removed."""
     monkeypatch.setattr(getpass, "getuser", lambda: "alice_q")
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7")
     monkeypatch.setenv("MY_TOKEN", "s3cr3tvalue")
@@ -48,13 +48,13 @@ def test_names_and_secrets(monkeypatch):
 
 
 def test_a_name_that_is_a_word_stays(monkeypatch):
-    """``root`` is the user of many containers, and the name of many variables."""
+    """``root``, the user of many containers, is a common word and is not removed."""
     monkeypatch.setattr(getpass, "getuser", lambda: "root")
     assert issue.without_names("root.left") == "root.left"
 
 
 def test_a_user_without_a_name_is_none(monkeypatch):
-    """A container's user may have a number alone: an issue is written all the same."""
+    """An issue can be written for a user without a name, as in a container."""
 
     def no_name():
         raise KeyError("getpwuid(): uid not found: 12345")
@@ -79,7 +79,7 @@ print(f(torch.ones(2)), g(torch.ones(3)))
 
 
 def test_an_issue_tells_nothing_of_the_machine(tmp_path, monkeypatch):
-    """Program, environment and record of a real run: no folder, value of a tensor or variable is in them."""
+    """The issue of a real run contains no folder, tensor value or variable."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     monkeypatch.setenv("MY_TOKEN", "s3cr3tvalue")

@@ -30,7 +30,7 @@ def long(x):
 
 
 def test_the_program_runs_alone(monkeypatch, tmp_path):
-    """In another process, without the fault, its assertion holds; the same lines with the fault fail."""
+    """The program passes in another process without the fault, and fails with it."""
     faults.swapped(aten.exp.default, aten.cos.default)(monkeypatch)
     found = minify(long)(torch.randn(16, 24))
     found.save(str(tmp_path / "small.py"))
@@ -40,7 +40,7 @@ def test_the_program_runs_alone(monkeypatch, tmp_path):
 
 
 def test_a_crash_in_the_compiler(monkeypatch):
-    """A lowering that raises is what remains; the program survives it, and it is a failure all the same."""
+    """A lowering that raises is the result; the program is a failure, too."""
     faults.raising(aten.exp.default)(monkeypatch)
     found = minify(long)(torch.randn(4, 24))
     assert found.nodes[1] == 1
@@ -48,7 +48,7 @@ def test_a_crash_in_the_compiler(monkeypatch):
 
 
 def test_a_backend_of_ones_own():
-    """What is minified is the graph that the given backend fails on."""
+    """The result is a graph on which the given backend fails."""
 
     def backend(graph, inputs):
         if any(node.target is torch.sigmoid for node in graph.graph.nodes):
@@ -61,7 +61,7 @@ def test_a_backend_of_ones_own():
 
 
 def test_nothing_to_minify():
-    """A function whose graphs are right; a predicate that never holds, and one that holds every other time."""
+    """Right graphs, a predicate that is never true, and one that alternates, raise errors."""
     answers = iter(["wrong", "", "wrong", "", "wrong", ""])
     with pytest.raises(NothingToMinify):
         minify(faults.chain)(torch.randn(3, 4))
@@ -72,12 +72,12 @@ def test_nothing_to_minify():
 
 
 def test_a_predicate_that_changes_its_mind_later_is_reported():
-    """One that holds for the first two trials and by chance from then on accepts any cut: the result is tried again."""
+    """A predicate that becomes flaky after two trials is reported, because the result is tried again."""
     answers = itertools.chain(["wrong"] * 2, itertools.cycle(["", "wrong"]))
     with pytest.raises(FlakyPredicateError):
         minify(faults.chain, predicate=lambda _: next(answers))(torch.randn(3, 4))
 
 
 def test_lowerings_are_back():
-    """No fault of an earlier test is left."""
+    """All lowerings are restored after the tests."""
     assert LOWERINGS[aten.exp.default] is not LOWERINGS[aten.cos.default]

@@ -1,4 +1,4 @@
-"""Outcomes of a run, and what counts as a difference."""
+"""Outcomes of a run, and their differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbcompile.tools.diagnose.outcome import Outcome, copied, difference, in_eag
 
 
 def test_an_outcome_has_results_arguments_and_gradients():
-    """A write into an argument and a gradient are seen; the caller's tensors stay as they were."""
+    """The outcome has results, mutated arguments and gradients; the caller's tensors are unchanged."""
     x, w = torch.ones(2), torch.ones(2, requires_grad=True)
 
     def function(x, w):
@@ -22,7 +22,7 @@ def test_an_outcome_has_results_arguments_and_gradients():
 
 
 def test_an_exception_is_an_outcome():
-    """Class and first line of the message; another one is a difference."""
+    """The outcome has the exception's class and first line; another exception is a difference."""
     failed = run([].pop, ())
     assert failed.error == "IndexError: pop from empty list"
     assert "no exception" in difference(failed, Outcome(values=(1,)))
@@ -41,19 +41,19 @@ def test_an_exception_is_an_outcome():
     (torch.ones(2), torch.ones(2).double(), True),
 ])  # fmt: skip
 def test_rounding_is_no_difference_and_everything_else_is(found, expected, differs):
-    """Types, bits of numbers, and elements beyond the precision of their type."""
+    """Types, bits of numbers, and errors above the dtype's precision are differences."""
     assert bool(difference(Outcome((expected,)), Outcome((found,)))) is differs
 
 
 def test_a_result_that_two_calls_give_otherwise_is_nothing_to_compare_with():
-    """A function that counts its calls depends on more than its arguments."""
+    """A function that counts its calls depends on more than its arguments, and is refused."""
     calls = []
     with pytest.raises(ValueError, match="two calls in eager mode differ"):
         in_eager_mode(lambda: calls.append(1) or len(calls), (), {})
 
 
 def test_a_copy_has_the_strides_of_the_original():
-    """Other strides are another program for a compiler."""
+    """A copy has the same strides, because other strides are another program for a compiler."""
     x = torch.ones(3, 2).t().requires_grad_()
     (copy,) = copied((x,))
     assert copy.stride() == (1, 2) and copy.requires_grad and copy.data_ptr() != x.data_ptr()

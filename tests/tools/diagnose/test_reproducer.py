@@ -14,7 +14,7 @@ def graph() -> torch.fx.GraphModule:
 
 @pytest.mark.parametrize("engine", ["nbcompile", "torch"])
 def test_the_program_runs_alone(engine):
-    """It compiles the graph with the backend of the search; where the compiler is right, it ends well."""
+    """The program compiles the graph with the backend of the search, and passes if the compiler is right."""
     text = reproducer.write(graph(), [torch.tensor([-1.0, 2.0])], "eager", engine, "value 0 differs")
     assert text.startswith("# value 0 differs\n")
     assert ("nbcompile.compile(" in text) is (engine == "nbcompile")
@@ -22,7 +22,7 @@ def test_the_program_runs_alone(engine):
 
 
 def test_a_wrong_graph_fails():
-    """The program compares with the graph itself, and raises where values differ."""
+    """The program compares with the eager graph, and raises if values differ."""
     text = reproducer.write(graph(), [torch.tensor([-1.0, 2.0])], "eager", "nbcompile", "")
     wrong = text.replace("found = ", "found = lambda *_: torch.zeros(2)\nfound = found() #")
     with pytest.raises(AssertionError):
@@ -42,5 +42,5 @@ def test_a_wrong_graph_fails():
     ids=["few elements", "without values", "many elements", "whole numbers", "no elements", "a number"],
 )
 def test_inputs_are_written_out_or_random(value, with_values, expected):
-    """A small tensor has its elements; others are random, within the range of the given ones."""
+    """A small tensor is written out; others are random, in the range of the given ones."""
     assert reproducer._input(value, with_values) == expected

@@ -1,4 +1,4 @@
-"""ablate and bisect of whole programs, each run in a process of its own."""
+"""ablate and bisect for whole programs, each run in a separate process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def program(tmp_path):
 
 
 def test_a_program_whose_assertion_fails(program, capsys):
-    """Bisection names the operator; the exit code says that something was found."""
+    """Bisection names the operator, and the exit code says that something was found."""
     assert main(["bisect", program(WRONG, CHECKS), "--subsystem", "lowering"]) == 1
     told = capsys.readouterr().out
     assert "exit code 1: AssertionError" in told
@@ -58,7 +58,7 @@ def test_a_program_whose_assertion_fails(program, capsys):
 
 
 def test_a_program_that_crashes(program, capsys):
-    """The decision at which the process is killed is the last in its log."""
+    """The last decision in the log of a killed process is the culprit."""
     assert main(["bisect", program(CRASHES), "--json", "--subsystem", "lowering"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert "killed by signal 11" in found["difference"]
@@ -66,7 +66,7 @@ def test_a_program_that_crashes(program, capsys):
 
 
 def test_a_program_that_prints_otherwise(program, capsys):
-    """Only with --output."""
+    """A difference in the output counts only with --output."""
     path = program(WRONG, "print(round(float(out.sum())))")
     assert main(["ablate", path, "--output"]) == 1
     told = capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_a_program_that_prints_otherwise(program, capsys):
 
 
 def test_a_program_for_a_gpu():
-    """Where the backend is our own, it gets the target beside its own options; another backend is left as it is."""
+    """Our own backend gets the target in addition to its options; another backend is unchanged."""
     asked = []
     changed = script._compile_with("", "sm_90", lambda model, **keywords: asked.append(keywords))
     changed(len, dynamic=True, mode="max-autotune")
@@ -92,20 +92,20 @@ def test_a_program_for_a_gpu():
 
 
 def test_with_and_without_the_store(monkeypatch):
-    """The store is on where a program runs by itself, if the user has not switched it off."""
+    """A whole program runs with the store on, unless the user has switched it off."""
     monkeypatch.delenv("NBCOMPILE_WARM_START", raising=False)
     assert script.environment()["NBCOMPILE_WARM_START"] == "0"
     assert "NBCOMPILE_WARM_START" not in script.environment(stored=True)
 
 
 def test_a_program_that_is_right(program, capsys):
-    """Nothing is found: exit code 0."""
+    """A right program has exit code 0."""
     assert main(["bisect", program(after=CHECKS)]) == 0
     assert "nothing to look for" in capsys.readouterr().out
 
 
 def test_a_program_that_hangs_reads_or_exits(tmp_path):
-    """It is ended in time; it reads an empty input; its arguments and its exit code are its own."""
+    """A program is stopped at the limit, reads empty input, and has its own arguments and exit code."""
     path = tmp_path / "program.py"
     path.write_text("import sys, time\nif sys.argv[1:] == ['x']: time.sleep(99)\nsys.exit(len(sys.stdin.read()) + 7)")
     assert script.run(Script(path, ("x",), seconds=30), Way(backend=EAGER)).code == HUNG
@@ -114,13 +114,13 @@ def test_a_program_that_hangs_reads_or_exits(tmp_path):
 
 
 def test_no_such_program(capsys):
-    """One line, exit code 2."""
+    """A missing program is one line, with exit code 2."""
     assert main(["bisect", "none.py"]) == 2
     assert "there is no file none.py" in capsys.readouterr().err
 
 
 def test_minify_writes_the_smallest_graph(program, tmp_path, capsys):
-    """A wrong lowering: one operator is left, as a program that runs alone; without a fault, there is nothing."""
+    """With a wrong lowering, one operator is left, as a program; without a fault there is no file."""
     small = tmp_path / "small.py"
     assert main(["minify", program(WRONG), "--json", "-o", str(small)]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -133,7 +133,7 @@ def test_minify_writes_the_smallest_graph(program, tmp_path, capsys):
 
 
 def test_minify_of_a_graph_that_ends_the_process(program, capsys):
-    """A graph at which the compiler crashes is made small too: each part is tried in a fork of the process."""
+    """A graph that crashes the compiler is reduced, too: each candidate is tried in a fork."""
     assert main(["minify", program(CRASHES), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["difference"] == "killed by signal 11"
@@ -142,13 +142,13 @@ def test_minify_of_a_graph_that_ends_the_process(program, capsys):
 
 
 def test_minify_of_a_flaky_program(program, capsys):
-    """A lowering that is wrong once, and then right: one line says so, and no graph is shown as the smallest."""
+    """A lowering that is wrong only once is reported as flaky, without a smallest graph."""
     assert main(["minify", program(FLAKY)]) == 2
     assert "wrong once and right once" in capsys.readouterr().err
 
 
 def test_a_program_that_never_ends_in_eager_mode(tmp_path, capsys):
-    """Nothing can be compared with it: each tool says so after one run."""
+    """A program that hangs in eager mode is reported by each tool after one run."""
     path = tmp_path / "program.py"
     path.write_text("import time\ntime.sleep(999)\n")
     assert main(["ablate", str(path), "--seconds", "15"]) == 2
@@ -163,7 +163,7 @@ print(f(torch.ones(2)) * float(input()))
 
 
 def test_a_program_that_reads(tmp_path, capsys):
-    """Of nothing, it ends in eager mode as well, and the remark says how to give it something: with --stdin."""
+    """A program that ends for lack of input ends in eager mode, too; a hint names --stdin."""
     path, given = tmp_path / "program.py", tmp_path / "given"
     path.write_text(READS)
     given.write_text("2\n")
@@ -176,7 +176,7 @@ def test_a_program_that_reads(tmp_path, capsys):
 
 
 def test_the_exception_at_the_end():
-    """The line of a traceback that names it, also if its message has several lines or warnings follow; or the last."""
+    """The exception's line is found, also with a message of several lines, or warnings after it."""
     traceback = 'Traceback (most recent call last):\n  File "f.py", line 1, in f\n    g()\n    ^^^\n'
     assert script.last_error(f"{traceback}ValueError: one\ntwo\nthree\n") == "ValueError: one"
     assert script.last_error(f"{traceback}KeyError: 1\n\nDuring ...:\n\n{traceback}E: 2\nwarning\n") == "E: 2"
@@ -185,7 +185,7 @@ def test_the_exception_at_the_end():
 
 
 def test_a_program_that_prints_something_else_each_time(tmp_path, capsys):
-    """With --output nothing can be compared, and one line says so; without, its output does not matter."""
+    """With --output, a program with changing output is refused in one line; without, it does not matter."""
     path = tmp_path / "program.py"
     path.write_text("import os\nprint(os.getpid())\n")
     assert main(["bisect", str(path), "--output"]) == 2
@@ -194,7 +194,7 @@ def test_a_program_that_prints_something_else_each_time(tmp_path, capsys):
 
 
 def test_numbers_of_a_message_do_not_matter(tmp_path, capsys):
-    """A program that ends with its process id in the message ends in the same way each time."""
+    """Numbers in the message do not distinguish failures."""
     path = tmp_path / "program.py"
     path.write_text("import os, sys\nsys.exit(f'{os.getpid()} at {hex(id(os))}')\n")
     assert main(["bisect", str(path)]) == 0
@@ -203,7 +203,7 @@ def test_numbers_of_a_message_do_not_matter(tmp_path, capsys):
 
 @pytest.fixture
 def fails_with_exp(monkeypatch):
-    """Runs of programs, without processes: one that compiles an ``exp`` fails, with numbers that vary."""
+    """Fake runs of a program: one with ``exp`` fails when it is compiled, with changing numbers."""
 
     def run(program: Script, way: Way, **_: str) -> script.Run:
         text = program.path.read_text()
@@ -214,7 +214,7 @@ def fails_with_exp(monkeypatch):
 
 
 def test_minify_reduces_the_program(program, fails_with_exp, tmp_path, capsys):
-    """With --source, statements that the failure does not need go; no file is left beside the program."""
+    """With --source, unnecessary statements are removed; no temporary file is left."""
     path = program("", "unused = [1, 2, 3]\nprint(len(unused))\n" + CHECKS)
     assert main(["minify", path, "--source", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -226,7 +226,7 @@ def test_minify_reduces_the_program(program, fails_with_exp, tmp_path, capsys):
 
 
 def test_minify_of_a_program_that_ends_well(program, fails_with_exp, tmp_path, capsys):
-    """Without a failure there is nothing to do: exit code 0, and a line that says so."""
+    """A program that succeeds has exit code 0, and a line that says so."""
     path = tmp_path / "program.py"
     path.write_text("print(1)\n")
     assert main(["minify", str(path), "--source"]) == 0
@@ -234,7 +234,7 @@ def test_minify_of_a_program_that_ends_well(program, fails_with_exp, tmp_path, c
 
 
 def test_report_issue_is_one_file_without_paths(program, fails_with_exp, tmp_path, monkeypatch):
-    """Program, environment, attempts, the smallest program and the record are in it; folders of the user are not."""
+    """The file has program, environment, attempts, smallest program and record, without the user's folders."""
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "issue.md"
     waited: list[str] = []
@@ -283,7 +283,7 @@ assert torch.allclose(f(x), (x.sin() + 1).exp())
 
 @pytest.mark.peer
 def test_bisect_the_real_torch_compile(tmp_path, capsys):
-    """With --engine torch: a function that does something else under its tracer is wrong with the backend "eager"."""
+    """With --engine torch, a function that behaves differently under the tracer is wrong with backend "eager"."""
     path = tmp_path / "program.py"
     path.write_text(COMPILED_OTHERWISE)
     assert main(["bisect", str(path), "--engine", "torch", "--json"]) == 1
@@ -298,7 +298,7 @@ def test_bisect_the_real_torch_compile(tmp_path, capsys):
 @pytest.mark.peer
 @pytest.mark.timeout(2400)  # some twenty runs of Inductor
 def test_bisect_names_the_lowering_of_inductor(tmp_path, capsys):
-    """A lowering that the program plants: the backend, the subsystem and the operator, each run in a process of its own."""
+    """A planted lowering of Inductor is found: backend, subsystem and operator, with separate processes."""
     path = tmp_path / "program.py"
     path.write_text(WRONG_LOWERING)
     assert main(["bisect", str(path), "--engine", "torch", "--json"]) == 1
@@ -322,7 +322,7 @@ def test_report_an_issue_of_the_real_torch_compile(program, fails_with_exp, tmp_
 
 @pytest.mark.peer
 def test_the_record_in_an_issue_of_torch_compile(tmp_path):
-    """It is what the trace of one more run holds; a program that compiles nothing has none, and it is said."""
+    """The record is that of the trace of one more run; a program that compiles nothing has none."""
     path = tmp_path / "program.py"
     path.write_text(COMPILED_OTHERWISE.replace("@torch.compile", "@torch.compile(backend='eager')"))
     (frame,) = codec.from_json(issue.record_of_torch(Script(path))).frames
@@ -333,7 +333,7 @@ def test_the_record_in_an_issue_of_torch_compile(tmp_path):
 
 @pytest.mark.peer
 def test_ablate_the_real_torch_compile(program, capsys):
-    """With --engine torch, the rungs are those of torch.compile, where our fault does no harm."""
+    """With --engine torch, the rungs are those of torch.compile, which our fault does not change."""
     assert main(["ablate", program(WRONG, CHECKS), "--engine", "torch", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["rung"] for row in rows][-1] == "torch.compile, Inductor"

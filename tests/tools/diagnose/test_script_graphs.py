@@ -1,4 +1,4 @@
-"""Graphs of a whole program: which are kept, with which inputs, and how the child's end is put in words."""
+"""Graphs of a whole program: which are collected, with which inputs, and how the child ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ raise SystemExit(4)
 
 @pytest.fixture
 def graphs(tmp_path, monkeypatch):
-    """The graphs of a program; the names of both compilers, and the arguments, are put back."""
+    """The graphs of a program; compilers and arguments are restored."""
     for package in (torch, nbcompile):
         monkeypatch.setattr(package, "compile", package.compile)
     monkeypatch.setattr(sys, "argv", list(sys.argv))
@@ -57,7 +57,7 @@ def graphs(tmp_path, monkeypatch):
 
 
 def test_each_graph_has_the_inputs_of_its_first_call(graphs):
-    """Of both compilers' names, whatever backend the program asks for; as they were before the graph wrote to them."""
+    """Both compilers' names collect graphs, for any backend, with the inputs as before the first call."""
     (second, given), (first, others) = graphs(PROGRAM)
     names = [[node.name for node in graph.graph.nodes if node.op.startswith("call")] for graph in (second, first)]
     assert names[0][-1] == "cos" and names[1][-1] == "sin"
@@ -66,7 +66,7 @@ def test_each_graph_has_the_inputs_of_its_first_call(graphs):
 
 
 def test_a_program_that_fails_has_the_graphs_from_before(graphs):
-    """An exception ends it, and no search."""
+    """An exception of the program ends it, and not the search."""
     text = "import torch\ntorch.compile(lambda x: x + 1)(torch.ones(1))\nraise ValueError\n"
     assert len(graphs(text)) == 1
     assert graphs("import torch\n") == []
@@ -81,12 +81,12 @@ def test_a_program_that_fails_has_the_graphs_from_before(graphs):
     (1, "Traceback (most recent call last):\n  File\nValueError: wrong\n", "exit code 1: ValueError: wrong"),
 ])  # fmt: skip
 def test_the_end_of_the_child_in_words(code, errors, expected):
-    """A signal, a time limit, an exception: each is named."""
+    """A signal, a time limit and an exception have a text."""
     assert script_graphs._ending(types.SimpleNamespace(code=code, errors=errors)) == expected
 
 
 def smallest(monkeypatch, *, result=None, candidate=None, code=-11):
-    """The outcome of a child that wrote these files and ended so."""
+    """The outcome of a child that wrote these files and had this exit code."""
     ordered = {}
 
     def run(command, seconds, environment, given):
@@ -105,21 +105,21 @@ def smallest(monkeypatch, *, result=None, candidate=None, code=-11):
 
 
 def test_the_result_of_the_child(monkeypatch):
-    """The smallest graph as a program, and how many operators it had."""
+    """The result has the smallest graph as a program, and its number of operators."""
     result = {"difference": "values differ", "script": "import torch", "nodes": [57, 1], "graphs": 3}
     found = smallest(monkeypatch, result=result)
     assert (found.difference, found.script, found.nodes, found.graphs) == ("values differ", "import torch", (57, 1), 3)
 
 
 def test_of_a_child_that_was_killed_the_graph_that_was_tried_is_left(monkeypatch):
-    """Its program begins with how it ended."""
+    """If the child was killed, the last candidate is the result, with a comment about the end."""
     found = smallest(monkeypatch, candidate="the candidate\n")
     assert found.difference == "killed by signal 11"
     assert found.script == "# killed by signal 11\nthe candidate\n"
 
 
 def test_what_ends_without_a_graph_is_an_error(monkeypatch):
-    """So is a program in which no graph is wrong, and a wrong one that is not always wrong."""
+    """A child that ends before a graph, without a wrong graph, or with a flaky one, is an error."""
     with pytest.raises(RuntimeError, match="before a graph was tried: killed by signal 11"):
         smallest(monkeypatch)
     with pytest.raises(minify.NothingToMinify, match="none of 2 graphs is wrong by itself"):
@@ -129,7 +129,7 @@ def test_what_ends_without_a_graph_is_an_error(monkeypatch):
 
 
 def test_the_first_wrong_graph_is_made_small(monkeypatch, tmp_path):
-    """Right ones before it are passed over; the candidate that was tried last is on the disk."""
+    """The first wrong graph is reduced; the last candidate is on disk."""
 
     def graph_of(function):
         return torch.fx.symbolic_trace(function), [torch.ones(2)]

@@ -33,7 +33,7 @@ print("end")
 
 
 def test_one_call_is_left():
-    """Everything but the statement that matters goes; blocks around it too, where they are not needed."""
+    """Only the statement that matters is left; unnecessary blocks around it are removed, too."""
     assert (
         source.reduce(PROGRAM, lambda text: "boom(i)" in text and "def helper" in text)
         == "def helper(x):\n    boom(i)\n"
@@ -41,7 +41,7 @@ def test_one_call_is_left():
 
 
 def test_no_statement_can_be_left_out():
-    """Statements that need one another stay, in their order."""
+    """Statements that depend on one another remain, in order."""
 
     def runs_to_seven(text: str) -> bool:
         space: dict[str, int] = {}
@@ -56,7 +56,7 @@ def test_no_statement_can_be_left_out():
 
 
 def test_every_text_that_is_tried_is_a_program():
-    """The predicate is asked about valid Python only, and the program never becomes larger."""
+    """The predicate gets only valid Python, and the program never becomes larger."""
     sizes = []
 
     def holds(text: str) -> bool:
@@ -69,12 +69,12 @@ def test_every_text_that_is_tried_is_a_program():
 
 
 def test_a_predicate_that_never_holds():
-    """Nothing is left out."""
+    """If the predicate is never true, nothing is removed."""
     small = source.reduce("a = 1\nb = 2\n", lambda text: False)
     assert small == "a = 1\nb = 2\n"
 
 
 def test_what_is_no_program():
-    """A text that Python cannot read is refused."""
+    """A text that is not Python is refused."""
     with pytest.raises(SyntaxError):
         source.reduce("a = = 1", lambda text: True)

@@ -1,4 +1,4 @@
-"""Campaigns: units, one after the other, and what is kept of them."""
+"""Campaigns: a sequence of units, and their stored results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbcompile.tools.fuzz import campaign
 
 
 def test_a_campaign_goes_on(tmp_path):
-    """Counts and causes are kept; a cause is new once."""
+    """Counts and causes are stored; a cause is new only once."""
 
     plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
     run = campaign.Campaign(plan, campaign.State())
@@ -29,7 +29,7 @@ def test_a_campaign_goes_on(tmp_path):
 
 
 def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
-    """A process that crashes is a finding, its unit is not played again, and the campaign goes on."""
+    """A crash is a finding, its unit is not repeated, and the campaign continues."""
     played = {"programs": 2, "value_sets": 0, "refused": 0, "seconds": 1.0, "found": []}
     monkeypatch.setattr(campaign.units, "warm_up", lambda kinds: None)
     monkeypatch.setattr(
@@ -37,7 +37,7 @@ def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
         "play_unit",
         lambda kind, seed, unit, *_: os.kill(os.getpid(), signal.SIGKILL) if unit == 1 else played,
     )
-    looks = itertools.count()  # a clock that counts: the machine's speed does not matter
+    looks = itertools.count()  # a counting clock: the machine's speed does not matter
     monkeypatch.setattr(campaign, "time", types.SimpleNamespace(monotonic=lambda: float(next(looks))))
     plan = campaign.Plan(60.0, 1, ("python", "nn"), 2, tmp_path, ask_peer=False)
     assert campaign.run(plan) == 2  # one of each kind

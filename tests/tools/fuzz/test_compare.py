@@ -23,18 +23,18 @@ NAN = torch.nan
     ],
 )
 def test_bits(one, other, same):
-    """The sign of a zero counts, that of a NaN does not; integers are compared as integers."""
+    """The sign of zero counts, that of NaN does not; integers are compared exactly."""
     assert same_bits(torch.tensor(one), torch.tensor(other)) == same
 
 
 def test_another_dtype_or_shape_is_not_the_same():
-    """Equal numbers of another type, or in another shape, are other bits."""
+    """Equal numbers of another dtype, or in another shape, differ."""
     assert not same_bits(torch.ones(2), torch.ones(2).double())
     assert not same_bits(torch.ones(2), torch.ones(2, 1))
 
 
 def test_a_distance_is_measured_to_the_largest_element():
-    """A small result beside a large one may have the error of the large one; infinities have to agree."""
+    """The tolerance is relative to the largest element; infinities must be equal."""
     large, epsilon = torch.tensor([1e6, 0.0]), torch.finfo(torch.float32).eps
     assert close(large, torch.tensor([1e6, 1.0]), epsilon)
     assert not close(large, torch.tensor([1e6, 100.0]), epsilon)
@@ -44,7 +44,7 @@ def test_a_distance_is_measured_to_the_largest_element():
 
 
 def test_whole_numbers_are_not_close():
-    """One more than eager's is a mistake, whatever their size."""
+    """An integer that is off by one is a mistake, whatever its size."""
     assert not close(torch.tensor([10**9]), torch.tensor([10**9 + 1]), 1.0)
 
 
@@ -53,7 +53,7 @@ def fact(text, *elements):
 
 
 def test_the_aspects():
-    """What is there, the metadata, an error and elements are differences of four kinds, each with its path."""
+    """Presence, metadata, errors and elements are four kinds of differences, each with a path."""
     expected = {"[0]": fact("float32", 1.0), "[1]": fact("a"), "[2]": fact("float32", 1.0), "[3]": fact("b")}
     found = {"[0]": fact("float64", 1.0), "[1]": fact("raised KeyError"), "[2]": fact("float32", 2.0), "[4]": fact("c")}
     seen = [(each.aspect, each.path) for each in differences(expected, found, approximate=False)]
@@ -62,7 +62,7 @@ def test_the_aspects():
 
 
 def test_an_approximate_program_may_round():
-    """The same distance is a difference in bits where a program is exact, and none where it is not."""
+    """The same distance is a difference in an exact program, and none in an approximate one."""
     one, other = {"": fact("float32", 1.0)}, {"": fact("float32", 1.0 + 1e-6)}
     assert compare(one, other, approximate=True) is None
     assert compare(one, other, approximate=False).aspect == "bits"
@@ -70,6 +70,6 @@ def test_an_approximate_program_may_round():
 
 
 def test_messages_of_one_cause_are_equal():
-    """Numbers, addresses and quoted names are left out."""
+    """Numbers, addresses and quoted names do not distinguish causes."""
     assert normalised("size 12 of 'x' at -1.5e3") == normalised('size 3 of "y" at 7')
     assert normalised("size 1") != normalised("stride 1")

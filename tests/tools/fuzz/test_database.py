@@ -12,7 +12,7 @@ from nbcompile.tools.fuzz import database
 
 
 def test_a_call_is_text_with_holes():
-    """Filled with tensors of its shapes and types, the text of a call is a call that eager mode makes."""
+    """A call's text, filled with tensors of its shapes and dtypes, runs in eager mode."""
     made = 0
     for seed in range(40):
         call = database.drawn(random.Random(seed))
@@ -30,7 +30,7 @@ def test_a_call_is_text_with_holes():
 
 
 def test_braces_of_a_text_are_no_holes():
-    """``str.format`` fills the names in: what is in braces in an argument comes back as it was."""
+    """Braces in an argument's text survive ``str.format``."""
     call = database._call("f", SimpleNamespace(input=torch.ones(2), args=("{a}", [1, math.inf]), kwargs={"to": None}))
     assert call is not None
     assert call.text.format("x") == "f(x, '{a}', [1, float('inf')], to=None)"
@@ -38,14 +38,14 @@ def test_braces_of_a_text_are_no_holes():
 
 
 def test_what_is_random_is_not_drawn():
-    """Neither random results nor those that are right in more than one way can be compared."""
+    """Calls with random, or with several right results, are not drawn."""
     names = database.names()
     assert "add" in names
     assert not {"bernoulli", "nn.functional.dropout", "svd", "empty_like", "nonzero"} & set(names)
 
 
 def test_the_name_that_a_program_writes():
-    """A function of torch, a method of tensors, or none."""
+    """The text calls a function of torch or a method of tensors, or there is none."""
     assert database.written("nn.functional.gelu") == "torch.nn.functional.gelu"
     assert database.written("expand") == "torch.Tensor.expand"
     assert database.written("no.such.operator") is None

@@ -1,4 +1,4 @@
-"""Statements that are not generated, for the values for which their difference is known."""
+"""Statements that are not generated for values with a known difference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nbcompile.tools.fuzz.excluded import TABLE, excluded
 
 
 def test_what_is_known_is_not_generated():
-    """A statement is left out for the values for which its difference is known, and only for these."""
+    """A statement is excluded exactly for the values with a known difference."""
     known = {"a": torch.ones(3, 2).t(), "b": torch.ones(2, 3), "c": torch.tensor([1.0, -0.0])}
     assert "fake tensors promise" in excluded("v0 = a.roll(1)", known)
     assert not excluded("v0 = b.roll(1)", known)

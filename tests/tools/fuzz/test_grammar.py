@@ -9,7 +9,7 @@ from nbcompile.tools.fuzz.grammar import HOLE, TABLES, Grammar, read
 
 
 def test_every_table_is_read_and_every_hole_has_a_table():
-    """A hole without alternatives would be an error of a campaign hours later."""
+    """Each field has a table: otherwise a campaign would fail hours later."""
     found = {path.name: tables for path in TABLES.iterdir() if (tables := read(path.name))}
     assert found
     drawn = {"BLOCK", *(hole for tables in found.values() for hole in tables)}  # one table may use another's
@@ -19,7 +19,7 @@ def test_every_table_is_read_and_every_hole_has_a_table():
 
 
 def test_holes_are_filled_until_the_depth_is_used_up():
-    """At depth 0 an alternative without holes is drawn: the text is finite."""
+    """At depth 0 an alternative without fields is drawn, so the text is finite."""
     grammar = Grammar({"N": ["1", "(<N> + <N>)"]}, depth=4)
     for seed in range(50):
         text = grammar.draw(random.Random(seed), "<N>")
@@ -27,7 +27,7 @@ def test_holes_are_filled_until_the_depth_is_used_up():
 
 
 def test_blocks_are_statements_of_python():
-    """The body of a compound statement is indented below it, whatever is drawn."""
+    """The body of a compound statement is indented."""
     grammar = Grammar(
         {"STATEMENT": ["x = <#>", "y = 2"], "COMPOUND": ["for i in r:<BLOCK>", "if c:<BLOCK>\nelse:<BLOCK>"]},
         nested=0.8,

@@ -1,4 +1,4 @@
-"""Groups of programs, each compiled by itself."""
+"""Groups of programs, each compiled separately."""
 
 import random
 
@@ -6,7 +6,7 @@ from nbcompile.tools.fuzz import batches, guards, oracle
 
 
 def test_a_group_of_guard_programs():
-    """Each program is compiled by itself and answers for its own guards; a member is found and played alone."""
+    """Each program has its own guards; a member with a difference is found, and can run alone."""
     group = guards.group("3", random.Random("3"), 6)
     assert group.size > 3
     verdict = oracle.examine(group)
@@ -16,7 +16,7 @@ def test_a_group_of_guard_programs():
         held = {}
         if not function.__name__.startswith("p2"):
             return function
-        return lambda *arguments: held.setdefault("result", function(*arguments))  # never looks again
+        return lambda *arguments: held.setdefault("result", function(*arguments))  # checks no guard again
 
     assert oracle.examine(group, missing_guard).members == (2,)
     (member,) = batches.members(group, (2,))

@@ -1,4 +1,4 @@
-"""Random tensors of every layout."""
+"""Random tensors of each layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile.tools.fuzz.layouts import DTYPES, LAYOUTS, make_tensor
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_layout_changes_strides_and_neither_shape_nor_dtype(layout, dtype):
-    """For no, one, and four dims, with and without elements; the same arguments give the same bits."""
+    """A layout changes the strides only, with any number of dims and elements, and is deterministic."""
     for shape in ((), (3,), (2, 3, 4, 5), (2, 0)):
         one, other = (make_tensor(shape, dtype, layout, 7, special=True) for _ in range(2))
         assert (one.shape, one.dtype, one.stride()) == (torch.Size(shape), dtype, other.stride())
@@ -24,7 +24,7 @@ def test_a_layout_changes_strides_and_neither_shape_nor_dtype(layout, dtype):
 
 
 def test_layouts_differ():
-    """Seven layouts of one shape are seven pairs of strides and offset."""
+    """The seven layouts of a shape have different strides and offsets."""
     tensors = [make_tensor((2, 3, 4, 5), torch.float32, layout) for layout in LAYOUTS]
     assert all(
         (one.stride(), one.storage_offset()) != (other.stride(), other.storage_offset())
@@ -33,7 +33,7 @@ def test_layouts_differ():
 
 
 def test_special_values_are_there():
-    """NaN, infinities and negative zero are among a thousand values."""
+    """A thousand values contain NaN, infinities and negative zero."""
     values = make_tensor((1000,), torch.float32, special=True)
     assert values.isnan().any() and values.isinf().any() and (values.signbit() & (values == 0)).any()
     assert make_tensor((1000,), torch.float32).isfinite().all()

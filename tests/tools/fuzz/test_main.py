@@ -10,7 +10,7 @@ from nbcompile.tools.fuzz import __main__ as command, campaign
 
 
 def test_counts_as_json(tmp_path, monkeypatch, capsys):
-    """--json prints the counts alone; what is found goes to standard error."""
+    """With --json the counts are on stdout, and findings on stderr."""
 
     def run(plan):
         campaign.State().write(plan.folder / f"state-{plan.seed}.json")
@@ -34,7 +34,7 @@ def test_counts_as_json(tmp_path, monkeypatch, capsys):
     ],
 )
 def test_wrong_options(capsys, arguments, words):
-    """One line says what is wrong; the status is 2."""
+    """A wrong option is one line, with status 2."""
     with pytest.raises(SystemExit) as ended:
         command.main(arguments)
     assert ended.value.code == 2
@@ -42,6 +42,6 @@ def test_wrong_options(capsys, arguments, words):
 
 
 def test_one_unit_in_this_process(capsys):
-    """Some programs of a kind, and what they counted."""
+    """One unit runs some programs of a kind, and counts them."""
     assert command.main(["--unit", "python/0", "--seed", "9"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["programs"] > 10

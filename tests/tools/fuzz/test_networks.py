@@ -1,4 +1,4 @@
-"""Training programs: what a seed makes."""
+"""Training programs of a seed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from nbcompile.tools.fuzz import networks, oracle
 
 
 def test_a_seed_is_a_program():
-    """The same seed gives the same text, another seed another, and Python can read it."""
+    """A seed determines the text, another seed gives another one, and it is valid Python."""
     assert networks.generate("1") == networks.generate("1")
     assert networks.generate("1").source != networks.generate("2").source
     compile(networks.generate("1").source, "<test>", "exec")
 
 
 def test_adams_step_is_not_traced():
-    """Where the whole step is compiled, an optimizer of Adam's kind runs between the calls."""
+    """If the whole step is compiled, Adam-like optimizers run between the calls."""
     found = [networks.generate(str(seed)).source for seed in range(60)]
     whole = [text for text in found if "step = compiled(step)" in text]
     adam = [text for text in whole if "optimizer = torch.optim.Adam" in text]
@@ -23,7 +23,7 @@ def test_adams_step_is_not_traced():
 
 
 def test_eager_plays_it():
-    """Results, losses and the optimizer's state are observed after each step; eager mode refuses no seed of these."""
+    """Results, losses and optimizer state are observed after each step; eager mode runs each seed."""
     for seed in range(3):
         played = oracle.play(networks.generate(str(seed)), lambda function: function)
         assert played.error is None

@@ -1,4 +1,4 @@
-"""Facts of values by path: bits, strides, identity, memory."""
+"""Observed facts of values by path: bits, strides, identity, memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nbcompile.tools.fuzz.observe import observe
 
 
 class Own:
-    """A class such as programs have: what it keeps is in its dict."""
+    """A user's class with attributes in its dict."""
 
     __module__ = observing.PROGRAM
 
@@ -26,15 +26,15 @@ class Own:
         """A method."""
 
     def other(self):
-        """Another one."""
+        """Another method."""
 
 
 class Number(int):
-    """A number with a class of its own."""
+    """A subclass of a number."""
 
 
 class Word(str):
-    """A text with a class of its own."""
+    """A subclass of str."""
 
     __slots__ = ()
 
@@ -68,12 +68,12 @@ def differ(one, other):
     (1, True), (0.0, -0.0), ([1], (1,)), ({"a": 1}, {"b": 1}),
 ], ids=repr)  # fmt: skip
 def test_what_a_program_can_tell_apart_is_observed(one, other):
-    """Signs of zero, dtype, strides, gradients, types and keys; equal values are observed alike."""
+    """Signs of zero, dtype, strides, gradients, types and keys are observed, and equal values are equal."""
     assert differ(one, other) and not differ(one, one)
 
 
 def test_one_object_met_twice_is_named_by_its_first_place():
-    """Two equal objects are something else than one of them twice."""
+    """One object at two paths differs from two equal objects."""
     x = [1]
     assert differ((x, x), (x, [1]))
     assert "is [0]" in str(observe((x, x))["[1]"])
@@ -103,12 +103,12 @@ ORDERED = {
 
 @pytest.mark.parametrize(("one", "other"), ORDERED.values(), ids=ORDERED)
 def test_the_order_of_insertion_is_observed(one, other):
-    """Keys and attributes come in an order that a loop over them shows."""
+    """The order of keys and attributes is observed, because a loop shows it."""
     assert differ(one, other) and not differ(one, one)
 
 
 def test_the_order_of_a_set_is_not_observed():
-    """Equal sets are alike, whichever member was first."""
+    """The order in a set is not observed."""
     assert not differ({8, 0}, {0, 8})
     assert differ({8, 0}, {8, 1})
 
@@ -139,12 +139,12 @@ HELD = {
 
 @pytest.mark.parametrize(("one", "other"), HELD.values(), ids=HELD)
 def test_what_an_object_holds_is_observed(one, other):
-    """What is in no public attribute, too."""
+    """Private attributes, and values in C, are observed."""
     assert differ(one, other) and not differ(one, one)
 
 
 def test_an_iterator_is_left_where_it_was():
-    """What is observed of it is a copy."""
+    """An iterator is copied before it is observed."""
     rest = iter([1, 2])
     observe(rest)
     assert list(rest) == [1, 2]

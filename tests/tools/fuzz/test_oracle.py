@@ -1,4 +1,4 @@
-"""The oracle of the fuzzer: what counts as a difference from eager, and what does not."""
+"""The oracle of the fuzzer: what counts as a difference from eager mode."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def made(source: str) -> program.Program:
 
 
 def test_equal_programs_are_equal():
-    """A program that is compiled rightly shows nothing."""
+    """A correctly compiled program has no difference."""
     outcome = oracle.examine(made(SMALL))
     assert (outcome.refused, outcome.difference, outcome.observations) == ("", None, 2)
 
@@ -48,14 +48,14 @@ WRONG = {
 
 @pytest.mark.parametrize("aspect", WRONG)
 def test_what_is_noticed(aspect):
-    """A wrong bit, dtype, side effect or an exception is a difference of its kind."""
+    """A wrong bit, dtype, type, or an exception is a difference of its kind."""
     outcome = oracle.examine(made(SMALL), WRONG[aspect])
     assert outcome.difference is not None
     assert outcome.difference.aspect == aspect
 
 
 def test_the_sign_of_a_zero_and_memory():
-    """Zeros of unlike signs differ, NaNs do not, and a copy is not a view."""
+    """The sign of zero differs, NaN does not, and a copy differs from a view."""
     source = "import torch\ndef f(x): return x[:1]\ndef play(compiled): x = torch.tensor([0.0, float('nan')]); yield [x, compiled(f)(x)]\n"
     assert oracle.examine(made(source), lambda f: f).difference is None
     assert oracle.examine(made(source), lambda f: lambda x: -f(x)).difference.aspect == "metadata"  # another memory
@@ -64,13 +64,13 @@ def test_the_sign_of_a_zero_and_memory():
 
 
 def test_a_compiled_function_is_seen_as_the_one_that_it_compiles():
-    """That a program yields the compiled function itself is no difference."""
+    """A program that yields a compiled function has no difference."""
     source = "def f(x, k=2): return x\ndef play(compiled): yield compiled(f)\n"
     assert oracle.examine(made(source)) == oracle.Verdict(observations=2)
 
 
 def test_rounding_is_no_mistake():
-    """A distance within what rounding makes of the program is none; a larger one is, and so is a NaN elsewhere."""
+    """A distance within the program's rounding is no difference; a larger one, or a new NaN, is."""
     source = "import torch\ndef f(x): return x.exp().sum()\ndef play(compiled): yield compiled(f)(torch.arange(9.0))\n"
     approximate = program.Program("tensor", "test", source, approximate=True)
     assert oracle.examine(approximate, lambda f: lambda x: f(x) * (1 + 2**-22)).difference is None
@@ -79,7 +79,7 @@ def test_rounding_is_no_mistake():
 
 
 def test_a_distance_hides_nothing():
-    """What may be rounding is told only where nothing else differs."""
+    """A possible rounding difference is reported only if there is no other one."""
     source = (
         "import torch\ndef f(x): return x, x.exp()\ndef play(compiled): yield compiled(f)(torch.arange(9.0))[::-1]\n"
     )
@@ -92,7 +92,7 @@ def test_a_distance_hides_nothing():
 
 
 def test_which_programs_of_a_batch_differ():
-    """Results say which; what a program does to its inputs counts as its result."""
+    """The members that differ are known from the results and mutated inputs."""
     functions = [(f"def p(a):\n    return a + {number}\n", "[(torch.ones(2),)]") for number in range(4)]
     batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=4)
 
@@ -108,19 +108,19 @@ def test_which_programs_of_a_batch_differ():
 
 
 def test_what_eager_refuses():
-    """What eager cannot play is counted as that."""
+    """A program that raises in eager mode counts as refused."""
     assert oracle.examine(made("def play(compiled): yield nothing_of_this_name\n")).refused.startswith("NameError")
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_the_corpus(path):
-    """What was found once, and mended, is as in eager."""
+    """Each fixed bug of the corpus equals eager mode."""
     outcome = oracle.examine(program.Program.read(str(path)))
     assert (outcome.refused, outcome.difference) == ("", None)
 
 
 def test_a_nan_beside_it_excuses_no_distance():
-    """What no rounding error moves is compared, whatever other elements are; what one makes infinite is not."""
+    """Elements that rounding cannot change are compared; those that it can make infinite are not."""
     source = "import torch\ndef f(x): return {}\ndef play(compiled): yield compiled(f)(torch.tensor([{}]))\n"
     steady = source.format("x.exp()", "float('nan'), float('inf'), 1.0")
     steady = program.Program("tensor", "test", steady, approximate=True)

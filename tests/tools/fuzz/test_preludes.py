@@ -1,10 +1,10 @@
-"""Definitions that programs of the fuzzer have."""
+"""Definitions for the fuzzer's programs."""
 
 from nbcompile.tools.fuzz import preludes
 
 
 def test_only_definitions_that_are_used_are_made():
-    """A program has the imports, what it names, what that names in turn, and what registers itself there."""
+    """A program has the imports, the definitions that it uses, directly or not, and their registrations."""
     prelude = (
         "import math\n\n\nclass Base: pass\n\n\n@made\nclass Child(Base): pass\n\n\ndef made(c): return c\n\n\n"
         "def other(): return Base\n\n\n@kinds.register\ndef _(): pass\n\n\ndef kinds(): pass\na, b = 1, 2\n"

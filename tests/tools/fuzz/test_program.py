@@ -7,7 +7,7 @@ from tests.tools.fuzz.test_oracle import SMALL, made
 
 
 def test_a_file_that_runs_alone(tmp_path):
-    """A program's file holds all that it is."""
+    """A program's file reads back as the same program, and runs alone."""
     path = tmp_path / "found.py"
     for each in [made(SMALL), networks.generate("1"), guards.generate("2")]:
         path.write_text(each.text())

@@ -1,4 +1,4 @@
-"""Reduction: a program that still differs, as small as possible."""
+"""Reduction of a program with a difference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.tools.fuzz.test_oracle import SMALL, made
 
 
 def test_reduction(monkeypatch):
-    """What does not matter for a difference goes."""
+    """Statements that the difference does not need are removed."""
     monkeypatch.setattr(nbcompile, "compile", lambda f, **_: lambda x, items: -f(x, items))
     found = oracle.examine(made(SMALL)).difference
     small, difference = reduction.reduced(made(SMALL), found, seconds=10)

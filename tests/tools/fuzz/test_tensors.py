@@ -9,7 +9,7 @@ from nbcompile.tools.fuzz import batches, oracle, tensors
 
 
 def test_a_batch_and_its_programs(monkeypatch):
-    """A batch of tensor programs is one function; halves of it can be played, down to single programs."""
+    """A batch of tensor programs is one function; its halves can run, down to single programs."""
     monkeypatch.setattr(tensors, "BATCH", 3)
     batch = tensors.generate("7")
     halves = list(batches.halves(batch))
@@ -34,7 +34,7 @@ def test_a_batch_and_its_programs(monkeypatch):
     ],
 )
 def test_one_program_does_not_take_the_batch_from_the_code_generator(lines, alone):
-    """Programs that make a graph run operator by operator are told, so that they have batches of their own."""
+    """Programs whose graphs run through ATen are marked, so that they are in separate batches."""
     returned = ["a"] + [line.partition(" = ")[0] for line in lines if " = " in line]
     scope = {"torch": torch}
     assert tensors.runs_by_operator(lines, {"a": torch.ones(3, 2)}, scope, returned) == alone

@@ -1,4 +1,4 @@
-"""Units of a campaign: the programs of a batch that differ."""
+"""Units of a campaign: the differing programs of a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nbcompile.tools.fuzz import batches, oracle, program, reduction, tensors, u
 
 
 def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
-    """Of a batch all programs that differ are found, each by itself; what takes several is found whole."""
+    """Each differing program of a batch is found separately; a difference of several programs is found whole."""
     functions = [(f"def p(a):\n    return a + {number}\n", "[(1,)]") for number in range(5)]
     batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=5)
     wrong = oracle.Difference("bits", "", "", "")
@@ -27,7 +27,7 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
 
 
 def test_a_unit_counts_what_it_plays(monkeypatch):
-    """Programs that eager mode refuses are counted apart; of a known cause there is no text and no smaller program."""
+    """Refused programs are counted separately; a known cause has no text and no reduced program."""
     drawn = [program.Program("python", str(number), f"text {number}", size=number + 1) for number in range(4)]
     wrong = oracle.Difference("internal", "", "1", "assertion 7")
     verdicts = {
