@@ -1,4 +1,4 @@
-"""What every test folder shares. Append; do not replace."""
+"""Fixtures of all test folders. Append; do not replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How exact results are: the bounds that tests check, and where results are other than eager's. docs/exactness.md shows both.
+"""The exactness of results: bounds that tests check, and differences from eager mode. docs/exactness.md shows both.
 
     BOUNDS["tan"]      3.5      units in the last place; FEW where a function is not named
 

@@ -51,7 +51,7 @@ def above(sizes: Iterable[int], *limits: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A part of a whole in percent."""
+    """A part of a total in percent."""
     return f"{100 * part / whole:.0f} %"
 
 
@@ -77,7 +77,7 @@ def uses(word: str, text: str) -> int:
 
 
 def nodes() -> Iterator[ast.AST]:
-    """Every node of every syntax tree of the package."""
+    """All nodes of all syntax trees of the package."""
     for path in house.modules():
         yield from ast.walk(house.tree_of(path))
 

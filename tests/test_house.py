@@ -1,4 +1,4 @@
-"""The rules of the house that neither ruff nor import-linter can say."""
+"""Rules of the code base that neither ruff nor import-linter can check."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RECOMPILE_WARNING = "torch._dynamo hit config."
 
 @functools.cache
 def modules() -> tuple[Path, ...]:
-    """Every module of the package that holds anything."""
+    """Each module of the package that is not empty."""
     return tuple(path for path in sorted(PACKAGE.rglob("*.py")) if path.read_text().strip())
 
 
@@ -66,7 +66,7 @@ def named(path: Path) -> str:
 
 
 def for_each(paths: Callable[[], Iterable[Path]]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
-    """Make one test of a rule about a file: its message lists every file that breaks the rule, and how.
+    """Make one test of a rule about files: its message lists each file that breaks the rule, with the reason.
 
     A test for each file and rule would be a quarter of the whole suite by number, and most of their time pytest's own.
     """
@@ -108,7 +108,7 @@ def test_a_module_teaches_one_idea(path: Path):
 
 @each_module
 def test_named_files_exist(path: Path):
-    """Files of torch and of nbcompile that a module docstring names are there."""
+    """Files of torch and of nbcompile that a module docstring names exist."""
     text = unwrapped(docstring(path))
     missing = [name for name in re.findall(r"\btorch/[\w/]+\.(?:py|cpp|c|h)\b", text) if not exists_in_torch(name)]
     missing += [
@@ -133,7 +133,7 @@ def exists_in_torch(name: str) -> bool:
 
 @each_module
 def test_imports_stand_at_the_top(path: Path):
-    """A function imports nothing: what a module needs can be read off its head."""
+    """No import is inside a function: the head of a module shows what it needs."""
     tree = tree_of(path)
     inner = [
         f"{named(path)}:{node.lineno}"
@@ -189,7 +189,7 @@ def test_a_rule_lists_every_file_that_breaks_it():
 
 
 def test_the_rule_about_mentions_can_fail():
-    """An import of torch's compiler is found, an annotation is not."""
+    """An import of torch's compiler is found; an annotation is not."""
     assert list(mentions("import torch._dynamo")) == [(1, "torch._dynamo")]
     assert list(mentions("from torch._inductor import ir")) == [(1, "torch._inductor")]
     assert list(mentions("a\nx = torch._dynamo.symbolic_convert")) == [(2, "torch._dynamo.symbolic_convert")]
@@ -197,7 +197,7 @@ def test_the_rule_about_mentions_can_fail():
 
 
 def lengths() -> Iterator[tuple[str, int, int]]:
-    """Name, number of lines and limit of every module and function."""
+    """Name, number of lines and limit of each module and function."""
     for path in modules():
         name, text = str(path.relative_to(PACKAGE)), path.read_text()
         yield name, len(text.splitlines()), MODULE_LIMIT if name in LONG_MODULES else MODULE_LINES
@@ -207,13 +207,13 @@ def lengths() -> Iterator[tuple[str, int, int]]:
 
 
 def test_sizes():
-    """No module or function is too long to hold in the head, but for those that are listed with a reason."""
+    """No module or function exceeds the limit of its size, except for those that are listed with a reason."""
     sizes = list(lengths())
     assert [(name, size) for name, size, limit in sizes if size > limit and name not in LONG_FUNCTIONS] == []
 
 
 def test_exceptions_to_sizes_are_needed():
-    """A module or function that is short enough now is no exception any more."""
+    """A module or function that does not exceed the limit is not in the list of exceptions."""
     long_modules = {name for name, size, _ in lengths() if size > MODULE_LINES}
     long_functions = {name for name, size, _ in lengths() if size > FUNCTION_LINES}
     assert LONG_MODULES - long_modules == set()
@@ -221,7 +221,7 @@ def test_exceptions_to_sizes_are_needed():
 
 
 def test_class_names_are_unique_in_a_package():
-    """One name of a class means one class in a package."""
+    """A class name is defined once in a package."""
     found = collections.Counter(
         (path.relative_to(PACKAGE).parts[0], node.name)
         for path in modules()
@@ -347,7 +347,7 @@ what happened, as ``subprocess.TimeoutExpired`` does."""
 
 
 def classes(package: str) -> Iterator[tuple[str, str]]:
-    """Module and name of every class of a package."""
+    """The module and the name of each class of a package."""
     for path in sorted((PACKAGE / package).rglob("*.py")):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
@@ -416,7 +416,7 @@ COMPLEXITY = 15
 
 
 def complexity(function: ast.AST) -> int:
-    """One, and one for each decision: branch, loop, handler, operand of and/or, filter. Cases of a match are free."""
+    """The number of decisions plus one: branch, loop, handler, operand of and/or, filter. Cases of a match are free."""
     decisions, waiting = 1, list(ast.iter_child_nodes(function))
     while waiting:
         node = waiting.pop()
@@ -490,7 +490,7 @@ def defined(path: Path) -> set[str]:
 
 
 def leads_to_code(dotted: str) -> bool:
-    """True if ``package.module.name`` is there, whatever comes after the name."""
+    """True if ``package.module.name`` exists, whatever follows the name."""
     here = PACKAGE
     for part in dotted.split("."):
         if (here / part).is_dir():
@@ -534,7 +534,7 @@ def function_at(dotted: str) -> ast.FunctionDef:
 
 
 def parameters_differ(text: str, function: ast.FunctionDef) -> bool:
-    """True unless parameters as a page gives them, ``a, b, c=, ...``, are those of the function, in order."""
+    """True unless a page's parameters, ``a, b, c=, ...``, are those of the function, in order."""
     given = [one.strip() for one in text.split(",") if one.strip()]
     is_open = "..." in given
     positional = [one for one in given if one != "..." and not one.endswith("=")]
@@ -610,13 +610,13 @@ def comments(text: str) -> tuple[int, int]:
 
 
 def test_comments_do_not_become_fewer():
-    """Comments say why; code without any leaves that to be guessed."""
+    """The ratio of comments to code does not decrease: comments say why."""
     counted = [comments(path.read_text()) for path in modules()]
     assert sum(prose for prose, _ in counted) >= COMMENTS * sum(lines for _, lines in counted)
 
 
 def test_types_go_in_no_large_circle():
-    """At most two modules need each other's names, imports for annotations included."""
+    """No cycle of modules, with imports for annotations, has more than two."""
     imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=False, cache_dir=None)
     arrows = nx.DiGraph(
         (importer, imported)
@@ -646,7 +646,7 @@ WORK = {
 
 @functools.cache
 def arrows() -> frozenset[tuple[str, str]]:
-    """Rooms (folders and loose modules of the package) that import from others, and those others."""
+    """Pairs of a folder or loose module of the package, and another one that it imports from."""
     imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=True, cache_dir=None)
     found = {
         (importer.split(".")[1], imported.split(".")[1])
@@ -658,7 +658,7 @@ def arrows() -> frozenset[tuple[str, str]]:
 
 
 def test_rooms_that_work_use_no_others_than_are_listed():
-    """What is not on the ground, no data and no door uses another such room for a reason that is written down."""
+    """A package in the middle layers imports another one only if the table has a reason."""
     found: dict[str, set[str]] = {}
     for importer, imported in arrows():
         if importer not in DOORS | GROUND | DATA and imported not in GROUND | DATA:
@@ -749,7 +749,7 @@ def imported_from_tests(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def test_tests_import_what_is_there():
-    """A harness that moved, or lost a function, leaves no test behind that asks for it."""
+    """Each name that a test imports from ``tests/`` exists."""
     missing = []
     for path in sorted((ROOT / "tests").rglob("*.py")):
         for module, name in imported_from_tests(path):

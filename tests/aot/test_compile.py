@@ -45,7 +45,7 @@ class Block(nn.Module):
 
 
 class Norm(nn.Module):
-    """BatchNorm without the checks of nn.BatchNorm2d, which symbolic_trace cannot follow."""
+    """A BatchNorm without the checks of nn.BatchNorm2d, which symbolic_trace cannot follow."""
 
     def __init__(self, channels):
         super().__init__()

@@ -314,7 +314,7 @@ def test_a_matrix_that_has_no_answer_is_an_error(function, learns):
 
 @torch.library.triton_op("nbtest::joined", mutates_args={})
 def joined(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The sum; on a GPU a Triton kernel would be launched here."""
+    """The sum of two tensors; on a GPU a Triton kernel would be launched here."""
     return torch.add(a, b, out=torch.empty_like(a))
 
 

@@ -65,7 +65,7 @@ PROGRAMS = (
 
 
 def seen(program, through=None):
-    """What hooks of both inputs saw, their gradients, and whether the result requires grad."""
+    """The arguments of both inputs' hooks, the gradients, and whether the result requires grad."""
     given = [torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 0.5], requires_grad=True)]
     calls = []
     for name, tensor in zip("xw", given, strict=True):
@@ -85,7 +85,7 @@ def seen(program, through=None):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
 @pytest.mark.parametrize("through", [None, torch.abs], ids=["leaves", "with history"])
 def test_hooks_run_as_in_eager_mode(program, backend, through):
-    """A hook runs, with None, where a derivative returned None for a leaf; it does not run where there is no edge."""
+    """A hook gets None if a derivative returned None for a leaf; it does not run if there is no edge."""
     assert seen(nbcompile.compile(program, backend=backend), through) == seen(program, through)
 
 

@@ -322,7 +322,7 @@ def test_as_eager(program):
     agrees_with_eager(program)
 
 
-# --- what is torch.compile's and not eager's ---------------------------------------------------------------------------
+# --- outcomes of torch.compile that are not eager's -------------------------------------------------------------------
 
 
 def test_second_derivatives_are_refused():

@@ -62,7 +62,7 @@ def test_outputs_that_do_not_learn():
 
 
 def test_an_output_that_is_a_view_inside():
-    """A view of an intermediate counts as a tensor of its own."""
+    """A view of an intermediate is returned as a separate tensor."""
 
     def f(x):
         return ((x * 2).view(-1),)

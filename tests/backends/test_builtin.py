@@ -70,7 +70,7 @@ def test_torchs_own_backends_under_our_front_end(backend):
     torch.testing.assert_close(found, gradients_of(logistic))
 
 
-# --- telling the record ----------------------------------------------------------------------------------------------
+# --- the record -------------------------------------------------------------------------------------------------------
 
 
 def test_the_record_of_inference():

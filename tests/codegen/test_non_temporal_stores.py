@@ -52,13 +52,13 @@ def test_a_symbolic_size_is_compared_at_run_time():
 
 
 def test_a_small_result_is_stored_normally():
-    """A result that fits in a cache stays there."""
+    """A result that fits into a cache stays there."""
     _, text = compiled(lambda x: x + 1, torch.randn(LARGE // 2))
     assert "store(out0" in text and "nt_store" not in text
 
 
 def test_a_result_that_the_graph_reads_is_stored_normally():
-    """An extern call reads the result next."""
+    """A result that an extern call reads is stored normally, so that it is in the cache."""
     x = torch.randn(1, LARGE)
 
     def function(x):
@@ -71,7 +71,7 @@ def test_a_result_that_the_graph_reads_is_stored_normally():
 
 
 def test_an_input_that_is_mutated_is_stored_normally():
-    """Its cache lines were loaded already."""
+    """A mutated input is stored normally, because its cache lines were loaded already."""
     x = torch.zeros(LARGE)
     _, text = compiled(lambda x: x.add_(1), x)
     assert "nt_store(" not in text

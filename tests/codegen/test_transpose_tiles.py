@@ -69,7 +69,7 @@ def test_programs_with_transposed_accesses(name, dynamic):
 
 
 def test_what_is_changed_in_place_is_read_before():
-    """A tile's loads must not alias its stores: such loops have no tiles."""
+    """Loops whose loads may alias their stores have no tiles."""
 
     def change(x):
         x.copy_(x.t() + 1)

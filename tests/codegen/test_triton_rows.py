@@ -1,4 +1,4 @@
-"""Triton kernels with one program per row: common loads come first, and values per row are scalars."""
+"""Triton kernels with one program per row: common loads come first, and values per row are loaded as scalars."""
 
 from __future__ import annotations
 

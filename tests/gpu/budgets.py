@@ -1,4 +1,4 @@
-"""What each case page needs on three GPUs, as ptxas says it: one line a page in budgets.txt, beside this file.
+"""The needs of each case page on three GPUs, by ptxas's report: one line per page in budgets.txt, in this folder.
 
     python -m tests.gpu.budgets              the lines that differ from the file
     python -m tests.gpu.budgets --write      the file again, of what is generated now
@@ -37,7 +37,7 @@ _ACCESS = re.compile(r"^(?:ld|st)\.global\b")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Of one page on one GPU."""
+    """The budget of one page on one GPU."""
 
     registers: int = 0
     spilled_bytes: int = 0
@@ -46,7 +46,7 @@ class Budget:
     approximate: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """As it stands in the file."""
+        """The text of the budget in the file."""
         return (
             f"{self.registers} {self.spilled_bytes} {self.shared_bytes} {self.widest} "
             f"{','.join(self.approximate) or '-'}"
@@ -54,12 +54,12 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Of the file's text."""
+        """The budget of a text from the file."""
         *numbers, names = text.split()
         return cls(*map(int, numbers), () if names == "-" else tuple(names.split(",")))
 
     def fits(self, found: Budget) -> bool:
-        """Return whether ``found`` needs no more than this, and is as exact."""
+        """Return whether ``found`` needs at most this budget, and is as exact."""
         return (
             found.registers <= self.registers * (1 + TOLERANCE)
             and found.shared_bytes <= self.shared_bytes * (1 + TOLERANCE)
@@ -85,7 +85,7 @@ def of(kernels: Sequence[MachineCode]) -> Budget:
 
 
 def _widest(function: ptx.Function) -> int:
-    """Bytes of the widest load or store of a kernel."""
+    """The bytes of a kernel's widest load or store."""
     return max((_bytes(access) for access in function.instructions if _ACCESS.match(access.name)), default=0)
 
 
@@ -129,7 +129,7 @@ HEAD = "# Written by `python -m tests.gpu.budgets --write`; tests/gpu/budgets.py
 
 
 def main(write: bool) -> None:
-    """Write the file, or print what differs from it."""
+    """Write the file, or print the lines that differ from it."""
     lines = []
     for path in cases.CASES:
         lines.append(line(path))

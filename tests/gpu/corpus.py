@@ -1,4 +1,4 @@
-"""How good the generated code for a GPU is: a table over the case pages and over programs of real sizes.
+"""The quality of generated code for a GPU: a table over the case pages and over programs of real sizes.
 
     python -m tests.gpu.corpus               every page and program
     python -m tests.gpu.corpus softmax sum   those whose names contain one of the words
@@ -37,7 +37,7 @@ CHIP = CHIPS["sm_90"]
 
 @dataclass(slots=True)
 class Row:
-    """One graph."""
+    """The figures of one graph."""
 
     name: str
     stage: str
@@ -54,27 +54,27 @@ class Row:
 
     @property
     def coalescing(self) -> float:
-        """Of its worst kernel."""
+        """The coalescing of the worst kernel."""
         return min((each.costs.coalescing for each in self.launches), default=1.0)
 
     @property
     def registers(self) -> int:
-        """Of its largest kernel."""
+        """The registers of the largest kernel."""
         return max((each.built.registers for each in self.launches), default=0)
 
     @property
     def predicted(self) -> float:
-        """Microseconds of all launches."""
+        """The predicted time of all launches, in microseconds."""
         return sum(each.times.predicted for each in self.launches) * 1e6
 
     @property
     def ratio(self) -> float:
-        """Of the predicted to the least time."""
+        """The ratio of the predicted to the least time."""
         least = sum(each.times.roofline for each in self.launches) * 1e6
         return self.predicted / least if least else 1.0
 
     def text(self) -> str:
-        """As a line of the table."""
+        """The graph's line of the table."""
         generated = "yes" if not self.refused else self.refused
         equal = self.fault or self.differs or ("yes" if self.launches else "-")
         limits = ",".join(dict.fromkeys(each.times.limit for each in self.launches))
@@ -90,7 +90,7 @@ HEAD = f"{'graph':24} {'stage':9} {'n':>2} {'coal.':>6} {'regs':>4} {'pred. us':
 def simulating(
     name: str, rows: list[Row], generate_random: bool = False, beside_inductor: bool = False
 ) -> Callable[[Any, str], Any]:
-    """What compiles a graph for ``cases.made``: its kernels are simulated and compared with ATen.
+    """A compiler of graphs for ``cases.made``: the kernels are simulated and compared with ATen.
 
     Random numbers that the kernels draw themselves are others than those of ATen: the results are not compared.
     With ``beside_inductor``, Inductor's kernels for the graph are simulated too.
@@ -145,14 +145,14 @@ def _comparing(made: target.TargetGraph, eager: Any, row: Row, *, compared: bool
 
 
 def _beside(run: Any, graph: torch.fx.GraphModule, row: Row) -> Any:
-    """The same graph through Inductor's code first, on inputs of its own."""
+    """A runner that simulates Inductor's code for the same graph first, on copies of the inputs."""
 
     def both(inputs: list[Any]) -> Any:
         copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
         if row.kernels and not any(isinstance(value, torch.Tensor) and value.is_meta for value in copies):
             try:
                 launches, _ = inductor_gpu.simulate(graph, copies, CHIP)
-                if not row.casts_by_aten:  # which take time that nothing predicts
+                if not row.casts_by_aten:  # casts that take time without a prediction
                     row.inductor = sum(launch.times.predicted for launch in launches) * 1e6
             except inductor_gpu.NoCodeError as reason:
                 print(f"{row.name}: {reason}", flush=True)
@@ -163,7 +163,7 @@ def _beside(run: Any, graph: torch.fx.GraphModule, row: Row) -> Any:
 
 
 def _tolerance(expected: object) -> dict[str, float]:
-    """Of sums of thousands of numbers, whose order eager mode has no more reason to choose than we."""
+    """The tolerance for sums of thousands of numbers, whose order is arbitrary in eager mode, too."""
     is_single = isinstance(expected, torch.Tensor) and expected.dtype == torch.float32
     return {"rtol": 1e-4, "atol": 1e-4} if is_single else {}
 
@@ -205,7 +205,7 @@ def program(name: str) -> list[Row]:
 
 
 def graph(name: str, beside_inductor: bool = False) -> list[Row]:
-    """The graphs of one of the 46: forward and backward, or inference."""
+    """The graphs of one of the 46 programs: forward and backward, or inference."""
     chosen = GRAPHS[name]
     torch.manual_seed(0)
     rows: list[Row] = []
@@ -266,7 +266,7 @@ Below 80 %, of 32-byte sectors in the kernel with the worst figure:
 
 
 def page_row(row: Row) -> str:
-    """As a row of the page."""
+    """The graph's row of the page."""
     generated = "yes" if not row.refused else row.refused
     if not row.launches:
         ran = "not run" if row.kernels else "ATen alone"

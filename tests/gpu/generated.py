@@ -57,14 +57,14 @@ class _Draft:
     """Values without rounding: inputs, and what was moved, compared or counted of them."""
 
     def some(self, fits: Callable[[torch.Tensor], bool] = lambda _: True, exact: bool = False) -> str:
-        """Name of a value; recent ones are more likely."""
+        """The name of a value; recent ones are more likely."""
         names = [name for name, value in self.values.items() if fits(value) and (not exact or name in self.exact)]
         if not names:
             raise LookupError
         return names[-1] if self.chance.random() < 0.4 else self.chance.choice(names)
 
     def add(self, text: str, exact: bool = False) -> None:
-        """Append a line if eager mode can run it and its value is usable."""
+        """Append a line if eager mode can run it and its value can be used."""
         value = eval(text, {"torch": torch, "F": F, **self.values})
         usable = isinstance(value, torch.Tensor) and 0 < value.numel() <= LARGEST and value.dim() <= 4
         if not usable or (value.is_floating_point() and not value.isfinite().all()):
@@ -148,7 +148,7 @@ BY_INDEX = (
 
 
 def _step(draft: _Draft) -> None:
-    """One more line, of a kind that is drawn."""
+    """A new line of a random kind."""
     chance = draft.chance
     kind = chance.choice(
         ("unary", "unary", "exact", "binary", "binary", "compare", "move", "move", "reduce", "reduce", "exact reduce",
@@ -176,7 +176,7 @@ def _step(draft: _Draft) -> None:
     elif kind == "cast":
         name = draft.some(exact=True)
         target = chance.choice(CASTS)
-        # What is negative has no defined value as an unsigned number.
+        # A negative number has no defined value as an unsigned number.
         draft.add(
             f"({name} * 2).to({target})"
             if chance.random() < 0.3 and target != "torch.uint8"
@@ -205,7 +205,7 @@ def _input(chance: random.Random) -> torch.Tensor:
 
 
 def program(seed: int) -> Program:
-    """The program of a seed: three inputs, some lines, and what nothing else reads as results."""
+    """The program of a seed: three inputs, some lines, and the unused values as results."""
     chance = random.Random(seed)
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -259,7 +259,7 @@ def differences(seed: int, target: str = "sm_90") -> list[str]:
 
 
 def main(first: int, last: int, target: str = "sm_90") -> None:
-    """Print the programs whose compiled code is wrong."""
+    """Print the programs with wrong compiled code."""
     bad = 0
     for seed in range(first, last):
         try:

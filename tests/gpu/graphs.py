@@ -37,7 +37,7 @@ def half(*shape: int) -> torch.Tensor:
 
 
 def leaf(*shape: int) -> torch.Tensor:
-    """A parameter."""
+    """A parameter that requires grad."""
     return randn(*shape).requires_grad_()
 
 

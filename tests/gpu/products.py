@@ -56,7 +56,7 @@ class Program:
 
 
 def _strided(chance: random.Random, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """A tensor in one of several layouts."""
+    """A tensor with one of several layouts."""
     value = torch.randn(shape).to(dtype)
     layout = chance.choice(("plain", "plain", "transposed", "padded", "sliced", "expanded"))
     if layout == "transposed":
@@ -133,7 +133,7 @@ def differences(seed: int, target: str = "sm_90") -> list[str]:
 
 
 def main(first: int, last: int) -> None:
-    """Print the programs whose compiled code is wrong."""
+    """Print the programs with wrong compiled code."""
     bad = 0
     for seed in range(first, last):
         try:

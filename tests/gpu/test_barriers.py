@@ -10,7 +10,7 @@ from tests.gpu.copied_boxes import INIT, LOAD, TAKE, WAIT, program, run
 
 
 def test_phases_follow_one_another():
-    """The second box arrives in a phase of the other parity."""
+    """The second box arrives in the next phase, which has the other parity."""
     second = "bar.sync 0; mov.b32 %r7, 2;" + LOAD.format(bytes=1024) + WAIT.format(parity=1, number=1) + TAKE
     given, out = run(program() + second)
     assert torch.equal(out, given[2:10, :32])

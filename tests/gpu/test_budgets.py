@@ -1,4 +1,4 @@
-"""What a thread of each kernel needs on three GPUs, as ptxas says it: nothing runs, and it can only be as good as this."""
+"""The needs of a thread of each kernel on three GPUs, by ptxas's report: nothing runs."""
 
 from __future__ import annotations
 

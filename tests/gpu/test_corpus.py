@@ -17,7 +17,7 @@ BOUND, MEMORY_BOUND = 3.0, 1.3
 
 
 def expect_good(name):
-    """No kernel is refused, none faults, differs or spills, and none is far from the least time."""
+    """Assert that no kernel is refused, faults, differs or spills, and that none is far from the least time."""
     rows = corpus.graph(name)
     assert rows
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the machine code of a kernel says of its threads: a stack frame that nothing accesses is no spill."""
+"""The machine code's figures of a kernel's threads: a stack frame that nothing accesses is no spill."""
 
 from __future__ import annotations
 

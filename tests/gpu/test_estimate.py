@@ -12,7 +12,7 @@ def function(*instructions: ptx.Instruction, labels: dict[str, int] | None = Non
 
 
 def test_rounds_are_computed_from_the_sizes():
-    """The trip count is a number for constant sizes, and 0 without loops."""
+    """The trip count is computed from the sizes, and is 0 without loops."""
     assert estimate.rounds(EmittedKernel("k", "k", "", (), rounds="3 * 4"))() == 12
     assert estimate.rounds(EmittedKernel("k", "k", "", ()))() == 0
     assert estimate.rounds(EmittedKernel("k", "k", "", (), sizes=("s0",), rounds="(s0 + 63) // 64"))(65) == 2

@@ -1,4 +1,4 @@
-"""What an audit of the first Triton printer found wrong, by number: the generated code does not have it any more.
+"""The findings of an audit of the first Triton printer, by number: the generated code does not have them any more.
 
 The numbers are the audit's (F1 to F16); what takes the simulator is tested elsewhere in this folder.
 """

@@ -12,7 +12,7 @@ from tests.gpu.instructions import execute, simulate
 
 
 def test_lanes_exchange_values():
-    """``shfl`` by xor, up, down and index; ``redux`` and ``vote`` over a warp."""
+    """``shfl`` by xor, up, down and index, and ``redux`` and ``vote``, exchange values of a warp."""
     words = list(range(32))
     for text, expected in {
         "shfl.sync.bfly.b32 %r4, %r2, 5, 31, -1;": [lane ^ 5 for lane in words],

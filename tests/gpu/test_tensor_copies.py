@@ -20,7 +20,7 @@ def test_a_box_is_loaded_and_what_is_beyond_the_tensor_is_zero(row, column):
 
 
 def test_swizzled_rows_have_their_chunks_permuted():
-    """In rows of 128 bytes, chunk c of row r is at c ^ r."""
+    """With a swizzle, chunk c of row r is at c ^ r in rows of 128 bytes."""
     given, out = run(program(swizzle=3))
     chunks = given[:8, :32].reshape(8, 8, 4)
     expected = torch.stack([chunks[row][[chunk ^ row for chunk in range(8)]] for row in range(8)])

@@ -70,7 +70,7 @@ def test_divide_and_remainder_are_pythons(numerator, divisor, extents):
 
 @given(trees, sizes)
 def test_upper_bound_holds(expression, extents):
-    """No point is above the bound."""
+    """The index is never above its upper bound."""
     most = upper_bound(expression, ranges(extents))
     for point in places(extents):
         assert most is None or value_of(expression, point) <= int(most)

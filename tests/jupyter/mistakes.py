@@ -1,4 +1,4 @@
-"""Mistakes that beginners make, one cell each, and what the first screen has to say of each.
+"""Mistakes that beginners make, one cell each, and the texts that the first screen must have.
 
 ``python -m tests.jupyter.mistakes`` runs all of them in a kernel and prints a table; with ``--pictures FOLDER`` it has a
 browser draw eight of them: light, dark and narrow.

@@ -91,7 +91,7 @@ def test_predictions_come_first(run, shell, asked):
 
 
 def test_options_reach_the_compiler(run, asked):
-    """The flags are torch.compile's arguments."""
+    """The flags become torch.compile's arguments."""
     run("%%compile --fullgraph --dynamic --backend eager --mode max-autotune\ndef f(): pass")
     run("%%compile --no-dynamic\ndef g(): pass")
     assert asked[0][1] == {"fullgraph": True, "dynamic": True, "backend": "eager", "mode": "max-autotune"}
@@ -99,7 +99,7 @@ def test_options_reach_the_compiler(run, asked):
 
 
 def test_a_target_is_an_option_of_the_backend(run, asked):
-    """The magic passes an unknown chip to the backend: the cell still has eager's value."""
+    """The magic passes any chip to the backend as an option."""
     run("%%compile --target sm_90\ndef f(): pass")
     run("%%compile -t sm_91\ndef f(): pass")
     assert [how["options"] for _, how in asked] == [{"target": "sm_90"}, {"target": "sm_91"}]

@@ -13,7 +13,7 @@ image, volume, row = torch.randn(2, 3, 8, 11), torch.randn(1, 2, 4, 6, 5), torch
 
 
 def check_gradients(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Compare a compiled forward and backward with eager's."""
+    """Assert that a compiled forward and backward pass equal eager's."""
     x, y = (image.clone().requires_grad_() for _ in range(2))
     expected, found = function(x), nbcompile.compile(function)(y)
     torch.testing.assert_close(found, expected)

@@ -49,7 +49,7 @@ def outcome(function, *inputs):
 
 
 def require_same(found, expected):
-    """Equal results; where eager has an error, one of the same class."""
+    """Assert equal results, or errors of one class."""
     if isinstance(expected, type) or isinstance(found, type):
         assert found is expected
     else:

@@ -105,7 +105,7 @@ OF_THREE = (
 def test_factors_have_as_many_digits_as_in_eager(dtype, text):
     """The factor of a sum is rounded to float16 and bfloat16; the factor of a product and the weight of lerp are not.
 
-    The sizes are whole vectors: eager mode's kernels compute what is left over in another way.
+    The sizes are multiples of a vector: eager mode's kernels compute the remainder in another way.
     """
     torch.manual_seed(0)
     x, y = torch.randn(512).to(dtype), torch.randn(512).to(dtype)

@@ -139,7 +139,7 @@ def png(rows: np.ndarray, most: int) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run and draw."""
+    """Run the commands, and draw their output."""
     parser = argparse.ArgumentParser(prog="python -m tests.observe.pictures", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="some of the rows; without names, all")
     parser.add_argument("--draw", action="store_true", help="run nothing: draw what was printed before")

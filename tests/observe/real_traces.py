@@ -95,7 +95,7 @@ RANKS = 2
 
 
 def make(name: str, folder: Path, python: str) -> Path:
-    """Run one program under TORCH_TRACE; the folder with what it wrote.
+    """Run one program under TORCH_TRACE, and return the folder of its trace.
 
     Raises:
         subprocess.CalledProcessError: the program failed.
@@ -112,7 +112,7 @@ def make(name: str, folder: Path, python: str) -> Path:
 
 
 def row(name: str, trace: Path) -> str:
-    """Open a trace and write its page; what is in it, as a row of the table."""
+    """Open a trace, write its page, and return its row of the table."""
     size = sum(file.stat().st_size for file in trace.iterdir())
     began = time.perf_counter()
     opened = records.read(trace)
@@ -131,7 +131,7 @@ def row(name: str, trace: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make and open each; the exit code."""
+    """Run and open each program, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.observe.real_traces", description=(__doc__ or "").partition("\n")[0]
     )

@@ -119,7 +119,7 @@ def work(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run and report."""
+    """Run both processes, and print the report."""
     parser = harness.parser("tests.opinfo.default", samples=2)
     parser.add_argument("--store", help="a folder for the store; a temporary one otherwise")
     parser.add_argument("--show", action="store_true", help="name the operators that the second run compiles")

@@ -54,7 +54,7 @@ def is_random(name: str) -> bool:
 
 
 def database() -> dict[str, Any]:
-    """Full name (``std.unbiased``) -> OpInfo, in torch's order."""
+    """OpInfo by full name (``std.unbiased``), in torch's order."""
     from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415 - half a second
 
     return {full_name(each): each for each in op_db}
@@ -65,7 +65,7 @@ def full_name(info: Any) -> str:
 
 
 def compiler(which: str, backend: str, **options: bool) -> Callable[[Any], Any]:
-    """A function's compiled version: with ``**WHOLE`` as one graph of constant sizes, or not at all."""
+    """A function that compiles with these options: with ``**WHOLE`` one graph of constant sizes, or an error."""
     compile_it: Any = nbcompile.compile if which == "nbcompile" else torch.compile
     return lambda function: compile_it(function, backend=backend, **options)
 
@@ -74,7 +74,7 @@ WHOLE = {"fullgraph": True, "dynamic": False}
 
 
 def outcome(info: Any, dtype: torch.dtype, backward: bool, compile_it: Callable[[Any], Any], limit: int = 3) -> Outcome:
-    """Run one operator's samples both ways."""
+    """Run one operator's samples in eager mode and compiled."""
     count = 0
     try:
         for sample in _samples(info, dtype, backward, limit):
@@ -128,7 +128,7 @@ def _disagreement(
 
 
 def _observed(function: Callable[..., Any], sample: Any, backward: bool, info: Any) -> list[Any]:
-    """Results, arguments afterwards, and gradients."""
+    """Results, arguments afterwards, and gradients of one call."""
     arguments = pytree.tree_map(_copied, (sample.input, *sample.args))
     keywords = pytree.tree_map(_copied, dict(sample.kwargs))
     torch.manual_seed(1)
@@ -184,7 +184,7 @@ def _compared(expected: list[Any], found: list[Any], tolerance: float, values: b
 
 
 def sweep(names: list[str], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    """All outcomes, from workers that are started again after a crash or a hang."""
+    """All outcomes, from workers that are restarted after a crash or a hang."""
     left = list(names)
     while left:
         command = [sys.executable, "-m", "tests.opinfo.harness", "--worker", *_options(arguments), *left]

@@ -1,4 +1,4 @@
-"""What the sweeps found, kept in results.json, and the tables that the documentation shows of it.
+"""The results of the sweeps, in results.json, and the tables that the documentation shows of them.
 
     python -m tests.opinfo.harness --record --dtype int64     a sweep, into results.json
     python -m tests.opinfo.results                            results.json, into docs/operators.md
@@ -76,7 +76,7 @@ def passes(entry: Table) -> int:
 
 
 def markdown(table: Table) -> str:
-    """Counts by dtype, then what does not pass, grouped by the reason."""
+    """Counts by dtype, then the operators that do not pass, grouped by reason."""
     return "\n".join([*_counts(table), "", *_reasons(table)]) + "\n"
 
 
@@ -113,7 +113,7 @@ def _in_words(sweeps: list[str]) -> str:
 
 
 def _failures(table: Table) -> dict[str, list[str]]:
-    """Operator -> the sweeps that it does not pass."""
+    """The sweeps that an operator does not pass, by operator."""
     found: dict[str, list[str]] = {}
     for sweep in SWEEPS:
         for name in table.get(f"{OURS} {sweep}", {"failed": ()})["failed"]:
@@ -122,7 +122,7 @@ def _failures(table: Table) -> dict[str, list[str]]:
 
 
 def page() -> str:
-    """The page of the documentation, with the tables as they should be."""
+    """The page of the documentation, with new tables."""
     before, _, rest = PAGE.read_text().partition(BEGIN)
     return f"{before}{BEGIN}\n{markdown(load())}\n{END}{rest.partition(END)[2]}"
 

@@ -74,7 +74,7 @@ def try_out(python: str, distribution: Path, *, latest: bool) -> None:
 
 
 def build(scratch: Path) -> tuple[Path, Path]:
-    """Wheel and sdist; the sdist builds a wheel with the same files."""
+    """Build wheel and sdist; the sdist builds a wheel with the same files."""
     for old in DIST.glob("nbcompile-*"):
         old.unlink()
     builder = environment(sys.executable, scratch / "builder", "hatchling", latest=False)
@@ -96,7 +96,7 @@ def build(scratch: Path) -> tuple[Path, Path]:
 
 
 def expected() -> set[str]:
-    """What the wheel must hold: each file of the package, and the notebooks."""
+    """The required contents of the wheel: each file of the package, and the notebooks."""
     package = (path for path in (ROOT / "nbcompile").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     notebooks = {f"nbcompile/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
     notebooks |= {f"nbcompile/notebooks/course/{path.name}" for path in (ROOT / "notebooks/course").glob("*.md")}
@@ -111,7 +111,7 @@ def contents(wheel: Path) -> dict[str, int]:
 
 
 def environment(python: str, folder: Path, wanted: str, *, latest: bool) -> Path:
-    """The Python of a new environment that holds nothing but what is wanted and what that needs."""
+    """The Python of a new environment with only these requirements and their dependencies."""
     run([python, "-m", "venv", folder], ROOT)
     installed = folder / "bin" / "python"
     pins = [] if latest else ["-c", CONSTRAINTS]
@@ -121,7 +121,7 @@ def environment(python: str, folder: Path, wanted: str, *, latest: bool) -> Path
 
 
 def use(python: Path, folder: Path) -> None:
-    """What README shows, in the environment."""
+    """Run what README shows, in the environment."""
     (folder / "train.py").write_text(SCRIPT)
     steps = {
         "import": ["-c", IMPORT],
@@ -138,7 +138,7 @@ def use(python: Path, folder: Path) -> None:
 
 
 def use_without_numpy(python: Path, folder: Path) -> None:
-    """The script in the same environment without NumPy, which the package itself does not need."""
+    """Run the script in the same environment without NumPy, which the package itself does not need."""
     run([python, "-m", "pip", "uninstall", "-qq", "--yes", "numpy"], folder)
     run([python, "-W", "ignore:Failed to initialize NumPy", "train.py"], folder)  # torch's warning, when imported
     print("✓ python train.py, without NumPy", flush=True)
@@ -154,7 +154,7 @@ def snippets() -> list[str]:
 
 
 def run(command: list[str | Path], folder: Path) -> None:
-    """Run a command in a folder, without anything of this environment that would let it find the checkout."""
+    """Run a command in a folder, without the variables with which it could find the checkout."""
     hidden = ("PYTHONPATH", "VIRTUAL_ENV", "JUPYTER_PATH", "IPYTHONDIR")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     store = {"NBCOMPILE_CACHE_DIR": str(folder / "cache")} if folder != ROOT else {}

@@ -52,7 +52,7 @@ def test_an_error_without_a_text_has_one():
 
 
 def test_an_out_of_memory_error_is_caught_as_programs_catch_it():
-    """``torch.cuda.OutOfMemoryError`` is what a loop with a smaller batch catches."""
+    """The error is ``torch.cuda.OutOfMemoryError``, which programs catch to retry with a smaller batch."""
     with pytest.raises(torch.cuda.OutOfMemoryError):
         gpu_launcher.raise_error(2, "out of memory", "allocate", None)
 

@@ -49,7 +49,7 @@ def capture(function: Callable[..., Any], arguments: Sequence[Any]) -> Captured:
 
 
 def lift_attributes(graph: torch.fx.Graph, owner: torch.nn.Module) -> list[torch.Tensor]:
-    """Make placeholders of the parameters and buffers that a graph reads."""
+    """Replace the parameters and buffers that a graph reads by placeholders."""
     lifted: dict[str, torch.fx.Node] = {}
     values = []
     last = graph.find_nodes(op="placeholder")[-1]
@@ -100,7 +100,7 @@ def copies(inputs: Sequence[Any]) -> list[Any]:
 
 
 def check(function: Callable[..., Any], arguments: Sequence[Any], backend: Any, dynamic: bool = False) -> None:
-    """Compile and compare with eager: results, what was mutated, what aliases, gradients."""
+    """Compile, and compare results, mutations, aliases and gradients with eager mode's."""
     captured = capture(function, arguments)
     run = compiled(Captured(captured.module, copies(captured.inputs)), backend, dynamic)
     for seed in (0, 1):  # twice: the first call may differ from the others

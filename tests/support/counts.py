@@ -53,5 +53,5 @@ def kinds(watched, index=-1):
 
 
 def ones(*sizes):
-    """One call for each size."""
+    """Arguments with one call for each size."""
     return [torch.ones(each) for each in sizes]

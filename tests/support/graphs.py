@@ -62,7 +62,7 @@ def compiled(function: Callable[..., Any], *arguments: Any, **options: Any) -> t
 
 
 def agrees(function: Callable[..., Any], *arguments: Any, operators: str | None = None, **options: Any) -> None:
-    """Require one graph (of these operators, in order), and eager's result."""
+    """Assert one graph (of these operators, in order), and eager's result."""
     found, seen = compiled(function, *arguments, fullgraph=True, **options)
     torch.testing.assert_close(found, function(*arguments))
     assert operators is None or seen == [operators]

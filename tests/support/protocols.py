@@ -31,7 +31,7 @@ def members(cls: type) -> set[str]:
 
 
 def required_members(protocol: type) -> set[str]:
-    """Public names of a protocol: its attributes and methods."""
+    """The public names of a protocol: its attributes and methods."""
     found: set[str] = set()
     for base in protocol.__mro__[:-1]:
         if base.__module__ not in ("typing", "typing_extensions"):
@@ -40,6 +40,6 @@ def required_members(protocol: type) -> set[str]:
 
 
 def missing_members(protocol: type, cls: type) -> list[str]:
-    """Names of a protocol that a class lacks."""
+    """The names of a protocol that a class lacks."""
     assert required_members(protocol), f"{protocol.__name__} asks for nothing"
     return sorted(required_members(protocol) - members(cls))

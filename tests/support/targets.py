@@ -40,7 +40,7 @@ def compiler() -> toolchain.Compiler:
 
 
 def run_cpp(planned: Schedule, inputs: Any, graph: Any = None) -> tuple[Any, ...]:
-    """Emit, build, load, call."""
+    """Emit a schedule, build it, load it, and call it."""
     loaded = program.load(cpp.emit(planned), compiler(), functools.partial(attribute_of, graph), opaque_values(planned))
     return loaded.positional(*inputs)
 
@@ -84,7 +84,7 @@ class Bits:
 
 
 def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
-    """The schedule's Triton kernels, interpreted.
+    """The results of the schedule's Triton kernels in the interpreter.
 
     Raises:
         Refused: they cannot be.
@@ -197,7 +197,7 @@ def _serve() -> None:
 
 
 def compile_triton(planned: Schedule) -> int:
-    """Every kernel as an sm_90 binary, on a machine without a GPU; answers how many there are."""
+    """Compile each kernel to an sm_90 binary, on a machine without a GPU, and return their number."""
     import triton  # noqa: PLC0415  (an extra)
     from triton.backends.compiler import GPUTarget  # noqa: PLC0415
     from triton.compiler import ASTSource  # noqa: PLC0415

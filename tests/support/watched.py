@@ -69,7 +69,7 @@ def same(actual, expected):
 
 @contextmanager
 def refused():
-    """``fullgraph=True`` (or error_on_graph_break) refuses: the report of the break."""
+    """Assert that ``fullgraph=True`` (or error_on_graph_break) refuses, and return the report of the break."""
     holder = []
     with pytest.raises(nbcompile.exc.Unsupported) as caught:
         yield holder

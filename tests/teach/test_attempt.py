@@ -61,7 +61,7 @@ def test_the_time_limit_is_over_with_its_block():
 
 
 def test_a_block_that_ends_in_time_is_not_interrupted_in_a_thread():
-    """The timer of another thread is cancelled."""
+    """A block that ends in time, in another thread, cancels its timer."""
     seen = []
 
     def run():

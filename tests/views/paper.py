@@ -23,7 +23,7 @@ def text_of(pdf: bytes) -> str:
 
 
 def letters(text: str) -> str:
-    """A text without spaces and ligatures, to be compared with another."""
+    """A text without spaces and ligatures, for comparisons."""
     return re.sub(r"\s", "", unicodedata.normalize("NFKC", text))
 
 

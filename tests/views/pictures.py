@@ -113,7 +113,7 @@ def part(page: Page, name: str) -> Locator:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compile, and draw."""
+    """Compile the program, and draw the pictures."""
     parser = argparse.ArgumentParser(prog="python -m tests.views.pictures", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", choices=[*PARTS, []], metavar="NAME", help=f"some of {', '.join(PARTS)}")

@@ -73,7 +73,7 @@ def compiled(name: str) -> Record:
 
 
 def simple() -> Record:
-    """One function, one graph, one kernel."""
+    """A record with one function, one graph, one kernel."""
     return compiled("simple")
 
 
@@ -83,37 +83,37 @@ def simple_frame() -> CompiledFrame:
 
 
 def save_break() -> Record:
-    """``torch.save`` in the middle: two graphs, one break, one resume function."""
+    """A record with ``torch.save`` in the middle: two graphs, one break, one resume function."""
     return compiled("save_break")
 
 
 def nested() -> Record:
-    """``f -> inner2 -> inner1``, and a break in ``inner1``: one cause, six frames."""
+    """A record of ``f -> inner2 -> inner1`` with a break in ``inner1``: one cause, six frames."""
     return compiled("nested")
 
 
 def recompiled() -> Record:
-    """A second shape, then another number: static, then dynamic, then a number that is an input."""
+    """A record with a second shape, then another number: static, then dynamic, then a number as an input."""
     return compiled("recompiled")
 
 
 def skipped() -> Record:
-    """A frame that runs eagerly as a whole, and one whose compilation failed."""
+    """A record with a frame that runs eagerly as a whole, and one whose compilation failed."""
     return compiled("skipped")
 
 
 def mutating() -> Record:
-    """A side effect that is replayed, and an operator that ATen runs."""
+    """A record with a side effect that is replayed, and an operator that runs through ATen."""
     return compiled("mutating")
 
 
 def without_compiler() -> Record:
-    """No C++ compiler was found: the graph runs through ATen."""
+    """A record without a C++ compiler: the graph runs through ATen."""
     return compiled("without_compiler")
 
 
 def empty() -> Record:
-    """Nothing was compiled."""
+    """A record in which nothing was compiled."""
     return Record("f")
 
 

@@ -24,7 +24,7 @@ def test_what_is_carried_can_be_taken_off():
 
 
 def test_comments_and_long_names_are_not_sent():
-    """Comments are removed from styles; names that the whole page uses remain, because they have a hyphen."""
+    """Comments are removed from styles; names for the whole page remain, because they have a hyphen."""
     text = assets.style_text(*html.ALL_STYLES)
     assert "/*" not in text and "\n" not in text
     assert text.count("{") == text.count("}")

@@ -45,7 +45,7 @@ def test_long_lines_are_cut_visibly():
 
 
 def test_code_in_prose_is_between_backticks():
-    """Text between backticks is code, as in torch's messages; a single backtick is literal."""
+    """Text between backticks is code, as in torch's messages; an unmatched backtick is no error."""
     assert str(join(prose("call `f(x)` twice"))) == f"call {code('f(x)')} twice"
     assert str(join(prose("a ` b"))) == f"a {code(' b')}"
 

@@ -130,7 +130,7 @@ def test_the_text_says_the_same():
     assert all(each.replace("`", "") in shown for each in told(sample.save_break()))
 
 
-# --- what is said of a situation is false in the others -----------------------------------------------------------
+# --- sentences that are false in other situations -----------------------------------------------------------------
 
 
 def sine(x):

@@ -125,7 +125,7 @@ def table(chosen: list[Fault]) -> Iterator[Found]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the table; the exit code."""
+    """Write the table, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.tools.diagnose.fault_table", description=__doc__.partition("\n")[0]
     )

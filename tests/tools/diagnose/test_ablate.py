@@ -20,8 +20,8 @@ RUNG = Rung("rung", "inductor")
 
 
 def test_a_rung_that_differs_is_tried_twice():
-    """One that differs each time is a change; one that does so once is said to do it by chance.
-    One try is enough for a rung that is right or does not end, and after one that is known to differ.
+    """A rung that differs in both tries is a change; one that differs in one try is flaky.
+    One try suffices for a rung that is right or hangs, and after a rung that is known to differ.
     """
     turns = iter(["differs", "differs"])
     assert confirmed(RUNG, lambda: (next(turns), 1.0)) == Row("rung", "differs", 1.0)
