@@ -45,7 +45,7 @@ class TestBoth:
         assert backend.operators == ["add", "add"]
 
     def test_EG_3_allowed_in_a_block(self, E):
-        """`with E(False)` inside such a function gives no error and two graphs."""
+        """`with E(False)` inside a function decorated with `E(True)` gives no error and two graphs."""
 
         def g(x):
             x = x + 1

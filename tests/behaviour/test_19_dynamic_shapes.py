@@ -125,7 +125,7 @@ def test_DC_10_dynamic_sources():
 
 
 def test_DC_12_dynamic_values():
-    """dynamic_values: an int or size with such a value is dynamic."""
+    """dynamic_values: an int or size with one of these values is dynamic."""
     with nbcompile.config.patch(dynamic_values="1111,2222"):
         assert counts(lambda x: x + 1, ones(1111, 5, 6))[-1] == 1
         nbcompile.reset()

@@ -181,7 +181,7 @@ MISUSES = {
     "custom_op without annotations": lambda h: h.custom_op(f"misuse::a{next(_numbers)}", mutates_args=())(lambda x: x),
     "custom_op that changes nobody": lambda h: h.custom_op(f"misuse::m{next(_numbers)}", mutates_args={"y"})(typed),
     "triton_op without annotations": lambda h: h.triton_op(f"misuse::t{next(_numbers)}", mutates_args=())(lambda x: x),
-    # types that no pytree knows
+    # types that are not registered as pytrees
     "nonstrict_trace with a strange input": marked("nonstrict_trace", lambda p, x: x * p.scale, Plain(), x),
     "nonstrict_trace with a strange output": marked("nonstrict_trace", lambda x: Plain(), x),
     "allow_in_graph with a strange input": marked("allow_in_graph", lambda p, x: x * p.scale, Plain(), x),

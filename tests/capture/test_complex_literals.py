@@ -39,5 +39,5 @@ def test_what_is_written_well_stays_as_it_is(value):
 
 
 def test_the_rule_is_needed():
-    """Python's own text of such a number loses the sign."""
+    """The ``repr`` of complex(-0.0, 0.0) loses the sign of the zero."""
     assert bits(eval(repr(complex(-0.0, 0.0)))) != bits(complex(-0.0, 0.0))

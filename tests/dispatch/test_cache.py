@@ -42,7 +42,7 @@ def tensor_guard(source, value):
 
 
 def test_compile_ids_count_code_objects_and_attempts():
-    """ "3/1" is the fourth code object's second attempt; equal code objects are told apart."""
+    """ "3/1" is the fourth code object's second attempt; equal code objects have different ids."""
     twins = [compile("x = 1", "<cell>", "exec") for _ in range(2)]
     assert twins[0] == twins[1]
     ids = [cache.next_compile_id(code) for code in (twins[0], twins[0], twins[1], twins[0])]

@@ -540,7 +540,7 @@ def test_the_body_of_a_class_runs_as_plain_python():
 
 
 def test_a_frame_that_creates_a_cache_is_noted():
-    """A compiled function leaves the calls of such a cache to Python, however often it is created."""
+    """A compiled function leaves the calls of the cache to Python, however often a cache is created."""
     calls = []
 
     def called(g, x):

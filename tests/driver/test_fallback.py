@@ -58,7 +58,7 @@ def test_at_the_limit_entries_are_used_and_nothing_is_compiled():
 
 
 def test_entries_that_wait_for_the_collector_do_not_count():
-    """Entries of a function that is defined anew each time are collected before the limit is checked."""
+    """Entries of deleted functions are collected by the garbage collector before the limit is checked."""
 
     def use(inner, x):
         return inner(x)

@@ -56,7 +56,7 @@ def test_arguments_come_first_and_what_costs_most_last():
 
 
 def test_an_attribute_of_a_tensor_subclass_is_not_read():
-    """The attribute may run a method of the class, so such a check has no instructions."""
+    """Reading the attribute may run a method of the class, so the check has no instructions."""
 
     class Own(torch.Tensor):
         pass

@@ -26,7 +26,7 @@ def test_stubs_are_there_while_a_tree_is_built(without_dynamo):
         assert sys.modules[GUARDS].GuardManagerType is guard_tree_stubs.GuardManagerType
         assert sys.modules[SETTINGS].use_recursive_dict_tags_for_guards is False
         with pytest.raises(guard_tree_stubs.MissingName, match="another_name"):
-            sys.modules[SETTINGS].another_name  # noqa: B018 - a look-up is what is tested
+            sys.modules[SETTINGS].another_name  # noqa: B018 - the test is about a look-up
     assert GUARDS not in sys.modules
     assert SETTINGS not in sys.modules
 

@@ -293,7 +293,7 @@ def test_each_kind_built_from_another_value(kind, expected, traced, good, bad):
     for other in bad:
         if kind in KINDS_THAT_READ_THE_VALUE and not has_promised_kind(other, traced):
             continue
-        with pytest.raises((GuardsDoNotHold, TypeError)):  # TypeError: torch cannot build such a guard
+        with pytest.raises((GuardsDoNotHold, TypeError)):  # TypeError: torch cannot build the guard
             build_check((Guard(V, kind, expected),), frame_of(other))
 
 

@@ -181,7 +181,7 @@ def reached(source, scope):
     """The identity of the object at a source, or the source itself if it has no value."""
     try:
         return id(mutating.quietly(resolve, source, scope))
-    except Exception:  # noqa: BLE001 - what was changed lies on the way
+    except Exception:  # noqa: BLE001 - the path passes the changed object
         return source
 
 

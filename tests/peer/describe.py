@@ -5,8 +5,8 @@
                                   "result[1]": "list of 1",
                                   "result[1][0]": "is result[0]"}
 
-Identity is part of the description: a value met twice is named by where it was
-met first, and a tensor says whose memory it shares.
+Identity is part of the description: the second occurrence of a value has the
+path of the first one, and a tensor has the path of the tensor with its memory.
 
 In torch: nothing. Read next: tests/peer/harness.py
 """
@@ -33,7 +33,7 @@ _ATOMS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.Gen
 
 
 def describe(module: types.ModuleType | None = None, **values: object) -> dict[str, str]:
-    """Each value and all it holds, by path. ``module`` is where the user's own functions live."""
+    """The text of each value, and of each value that it contains, by path. ``module`` has the user's own functions."""
     description = _Description(module)
     for name, value in values.items():
         description.add(name, value)
@@ -64,7 +64,7 @@ class _Description:
             self.lines[path] = self.tensor(path, value)
             if _is_wrapper(value):
                 for step, part in vars(value).items():
-                    if not step.startswith("_dynamo"):  # what torch.compile notes on it
+                    if not step.startswith("_dynamo"):  # attributes that torch.compile sets on the module
                         self.add(f"{path}.{step}", part)
             if value.is_leaf and value.grad is not None:
                 self.add(f"{path}.grad", value.grad)
@@ -104,7 +104,7 @@ class _Description:
         return name
 
     def parts(self, value: object) -> list[tuple[str, object]]:
-        """The path steps and values of what a value holds."""
+        """The path step and the value of each part of a value."""
         if isinstance(value, type) or isinstance(value, _ATOMS):
             return []
         if isinstance(value, types.FunctionType):
@@ -157,25 +157,25 @@ def operators(graph: torch.fx.Graph) -> tuple[str, ...]:
 
 
 def _reads_a_draw(node: torch.fx.Node) -> bool:
-    """Whether it only reads the number in an input that was drawn: torch computes with the tensor itself."""
+    """True if the node reads the number in an input of a random draw: torch computes with the tensor itself."""
     return node.target == "item" and str(getattr(node.args[0], "target", "")).startswith("random_value")
 
 
 def _operator(node: torch.fx.Node) -> str:
     name = getattr(node.target, "__name__", "")
-    if name.startswith(("wrapped_", "numpy_attr_wrapper")):  # a function of NumPy on tensors: each has its own wrapper
+    if name.startswith(("wrapped_", "numpy_attr_wrapper")):  # a function of NumPy: each compiler has its own wrapper
         return f"numpy.{name}"
-    if name == "_lower_version_count_by_1":  # a helper that each compiler has of its own
+    if name == "_lower_version_count_by_1":  # a helper for version counters: each compiler has another one
         return name
     return "get_attr" if node.op == "get_attr" else target_name(node)
 
 
 def wiring(graph: torch.fx.Graph) -> tuple[str, ...]:
-    """Each node with its arguments; nodes are numbered, so names do not matter."""
+    """Each node with its arguments; nodes are numbered, so that names do not matter."""
     numbers = {node: f"%{index}" for index, node in enumerate(graph.nodes)}
 
     def text(argument: object) -> str:
-        # A number in place of each node, printed without quotes.
+        # Nodes are replaced by their numbers, printed without quotes.
         return repr(map_arg(argument, lambda node: _Reference(numbers[node])))
 
     lines = []
@@ -197,7 +197,7 @@ class _Reference(str):
 
 
 def _is_wrapper(value: torch.Tensor) -> bool:
-    """Whether a tensor has no data of its own, but other tensors that its class dispatches to."""
+    """True if a tensor has no data, but contains other tensors that its class dispatches to."""
     return type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
@@ -213,7 +213,7 @@ def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, .
     lines = []
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node, given in zip(placeholders, examples, strict=True):
-        example = node.meta.get("example_value", given)  # torch gives the backend real tensors: no symbols
+        example = node.meta.get("example_value", given)  # torch gives the backend real tensors, without symbols
         if isinstance(example, torch.Tensor):
             sizes = ", ".join(size(each) for each in example.shape)
             lines.append(f"{node.target}: {str(example.dtype).removeprefix('torch.')}[{sizes}]")
@@ -223,7 +223,7 @@ def inputs(module: torch.fx.GraphModule, examples: list[object]) -> tuple[str, .
 
 
 def _shortened(value: Any) -> Any:
-    """Floats with thirteen digits: a function's last bit is that of a library, and NumPy's library is not torch's."""
+    """Floats with thirteen digits, because the last bits of NumPy and of torch can differ."""
     array = np.asarray(value)
     if array.dtype != np.float64 or not array.size:
         return value
@@ -231,7 +231,7 @@ def _shortened(value: Any) -> Any:
 
 
 def same(left: Mapping[str, str], right: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Where two descriptions differ: path, left, right ("(nothing)" where one has no such path)."""
+    """The differences of two descriptions: path, left, right; "(nothing)" if one description has no such path."""
     paths = dict.fromkeys([*left, *right])
     pairs = [(path, left.get(path, "(nothing)"), right.get(path, "(nothing)")) for path in paths]
     return [(path, one, other) for path, one, other in pairs if one != other]

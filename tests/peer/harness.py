@@ -1,10 +1,10 @@
-"""Run one program through eager, nbcompile and the real torch.compile, and compare.
+"""Run one program in eager mode, with nbcompile and with the real torch.compile, and compare them.
 
     python -m tests.peer.harness scaled
 
-prints for each call the result, the graphs that were compiled (operators,
-inputs), and which of them ran, in three columns; then the differences. The
-oracle runs live: nothing expected is written down anywhere.
+prints in three columns, for each call, the result, the compiled graphs
+(operators, inputs) and the graphs that ran; then the differences. The
+oracle runs in the same process: no expected result is stored in a file.
 
 In torch: nothing. Read next: tests/peer/test_programs.py
 """
@@ -40,13 +40,13 @@ from tests.peer import describe
 from tests.peer.program import Program, Settings, programs
 
 ASPECTS = ("results", "graphs", "details", "reasons")
-"""What is compared: values and effects (with eager's); operators, counts and recompiles
-(with torch's); names, arguments and symbolic sizes (torch's); why it broke or recompiled (torch's)."""
+"""The aspects that are compared. Results: values and side effects (with eager mode). With torch.compile: operators and
+numbers of graphs and recompiles; names, arguments and symbolic sizes; reasons of graph breaks and recompiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One graph as it was given to the backend."""
+    """One graph that the backend received."""
 
     compile_id: str
     operators: tuple[str, ...]
@@ -55,33 +55,33 @@ class Captured:
 
     @property
     def recompiled(self) -> bool:
-        """Whether its frame had been compiled before."""
+        """True if the frame was compiled before."""
         return not self.compile_id.endswith("/0")
 
 
 @dataclass(slots=True)
 class Call:
-    """What one call did."""
+    """The observation of one call."""
 
     facts: dict[str, str] = field(default_factory=dict)
-    """Result (or exception), printed text, and the state of everything reachable afterwards."""
+    """The result (or the exception), the printed text, and the state of every reachable object after the call."""
     captured: list[Captured] = field(default_factory=list)
     """The graphs that were compiled during the call."""
     executed: list[int] = field(default_factory=list)
-    """The graphs that ran, by their number in the whole program, in order."""
+    """The graphs that ran in the call, in order, as numbers in the whole program."""
 
 
 @dataclass(slots=True)
 class Observation:
-    """What one compiler did with one program."""
+    """The observation of one program with one compiler."""
 
     calls: list[Call] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
-    """Titles and places of the graph breaks that were met, in order: ``Data-dependent branching at control.py:12``."""
+    """Titles and lines of the graph breaks, in order: ``Data-dependent branching at control.py:12``."""
     recompiles: list[tuple[str, ...]] = field(default_factory=list)
-    """The reasons of each recompilation, newest entry first."""
+    """The reasons of each recompilation; those of the newest cache entry are first."""
     failures: list[str] = field(default_factory=list)
-    """Internal errors of the compiler that it warned of, and then ran the program as it stands."""
+    """Internal errors of the compiler, reported as warnings; the program ran in eager mode."""
 
     @property
     def graphs(self) -> list[Captured]:
@@ -90,7 +90,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One disagreement: between ours and eager (results) or ours and torch's (the rest)."""
+    """One disagreement of nbcompile: with eager mode (results) or with torch.compile (all other aspects)."""
 
     aspect: str
     where: str
@@ -99,42 +99,42 @@ class Difference:
 
 
 class Compiler(Protocol):
-    """One of the three columns."""
+    """One of the three compilers: eager mode, torch.compile, nbcompile."""
 
     name: str
 
     def fresh(self) -> None:
-        """Forget everything compiled so far."""
+        """Delete all compiled code, caches and counters."""
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """The function as this compiler runs it."""
+        """Return the compiled function."""
 
     def compile_id(self) -> str:
-        """The id of the frame whose graph is at the backend now."""
+        """Return the id of the frame whose graph the backend compiles now."""
 
     def watched(self, settings: Settings, seen: Observation) -> contextlib.AbstractContextManager[None]:
-        """Apply the settings; fill in breaks and recompiles at the end."""
+        """Apply the settings; add the graph breaks and recompiles to ``seen`` at the end."""
 
 
 class Eager:
-    """No compiler: what the program means."""
+    """Eager mode: the program without a compiler."""
 
     name = "eager"
 
     def fresh(self) -> None:
-        """Nothing was compiled."""
+        """Do nothing: eager mode has no cache."""
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """The function itself."""
+        """Return the function itself."""
         return function
 
     def compile_id(self) -> str:
-        """No frame is ever compiled."""
+        """Return "": eager mode compiles no frame."""
         return ""
 
     @contextlib.contextmanager
     def watched(self, settings: Settings, seen: Observation) -> Iterator[None]:
-        """Nothing to watch."""
+        """Do nothing: eager mode has no graph breaks and recompiles."""
         yield
 
 
@@ -144,20 +144,20 @@ class Theirs:
     name = "torch.compile"
 
     def fresh(self) -> None:
-        """All of Dynamo's caches and counters."""
+        """Reset Dynamo: all caches and counters."""
         torch._dynamo.reset()
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """With a counting backend."""
+        """Compile the function with a counting backend."""
         return torch.compile(function, backend=backend, **options)
 
     def compile_id(self) -> str:
-        """From torch's compile context."""
+        """Return the id in torch's compile context."""
         return observe.compile_id()
 
     @contextlib.contextmanager
     def watched(self, settings: Settings, seen: Observation) -> Iterator[None]:
-        """From torch's logs."""
+        """Read graph breaks and recompiles from torch's logs."""
         with torch._dynamo.config.patch(dict(settings.config)), observe.watch() as told:
             yield
         seen.breaks += [_placed(met.title, met.file, met.line) for met in told.breaks]
@@ -170,33 +170,33 @@ class Ours:
     name = "nbcompile"
 
     def fresh(self) -> None:
-        """All of our caches and counters."""
+        """Reset nbcompile: all caches and counters."""
         nbcompile.reset()
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """With a counting backend."""
+        """Compile the function with a counting backend."""
         return nbcompile.compile(function, backend=backend, **options)
 
     def compile_id(self) -> str:
-        """From our record."""
+        """Return the id in the record that is being written."""
         page = recorder.draft()
         return page.compile_id if page else ""
 
     @contextlib.contextmanager
     def watched(self, settings: Settings, seen: Observation) -> Iterator[None]:
-        """From our record."""
+        """Read graph breaks and recompiles from the record."""
         frame_recorder = recorder.Recorder("program")
         with nbcompile.config.patch(dict(settings.config)), frame_recorder.listening():
             yield
         for frame in frame_recorder.frames:
-            if frame.status != "failed":  # that break was raised, not survived (fullgraph=True): a fact of the call
+            if frame.status != "failed":  # with fullgraph=True the break is an error: a fact of the call
                 seen.breaks += [_placed(met.title, *_innermost(met)) for met in frame.breaks]
             if frame.failed_guards:
                 seen.recompiles.append(tuple(f"{each.compile_id}: {each.reason}" for each in frame.failed_guards))
 
 
 def _placed(title: str, file: str, line: int) -> str:
-    """A break as its title and the user's line that it is in, where it is told and not a line of torch's polyfills."""
+    """The title of a break, and the user's line, unless the line is unknown or in torch's polyfills."""
     told = line and "_dynamo" not in Path(file).parts
     return f"{title} at {Path(file).name}:{line}" if told else title
 
@@ -211,12 +211,12 @@ COMPILERS: dict[str, Compiler] = {each.name: each for each in (EAGER, OURS, THEI
 
 @functools.cache
 def observed(name: str, compiler: str) -> Observation:
-    """Run a program through a compiler, once per process."""
+    """Run a program with a compiler, once per process."""
     return run(programs()[name], COMPILERS[compiler])
 
 
 def run(program: Program, compiler: Compiler) -> Observation:
-    """Run all calls of a fresh copy of a program through one compiler."""
+    """Run all calls of a new copy of a program with one compiler."""
     seen = Observation()
     compiler.fresh()
     torch.manual_seed(0)
@@ -233,7 +233,7 @@ def run(program: Program, compiler: Compiler) -> Observation:
 
 
 def _make_call(compiled: Any, function: Any, call: Any, module: types.ModuleType, seed: int) -> dict[str, str]:
-    """Make one call; describe what came out of it and what it left behind."""
+    """Make one call, and describe its result and the state after it."""
     torch.manual_seed(seed)
     random.seed(seed)
     printed = io.StringIO()
@@ -260,7 +260,7 @@ def _make_call(compiled: Any, function: Any, call: Any, module: types.ModuleType
 
 
 class _Raised:
-    """An exception as text; of a compiler's own exceptions only the title counts."""
+    """An exception as text; an exception of a compiler is reduced to its title."""
 
     def __init__(self, error: BaseException) -> None:
         module = type(error).__module__
@@ -275,7 +275,7 @@ class _Raised:
 
 
 class _CountingBackend:
-    """Keeps what it is given, and runs the graph as it stands."""
+    """A backend that records each graph, and runs it without compiling it."""
 
     def __init__(self, compiler: Compiler, seen: Observation) -> None:
         self.compiler = compiler
@@ -318,7 +318,7 @@ def _modes_restored() -> Iterator[None]:
 
 
 def differences(name: str, aspect: str) -> list[Difference]:
-    """How ours disagrees with the oracle of an aspect: eager for results, torch for the rest."""
+    """The differences of nbcompile in one aspect: from eager mode for results, from torch.compile for the others."""
     ours, theirs = observed(name, "nbcompile"), observed(name, "torch.compile")
     match aspect:
         case "results":
@@ -334,19 +334,19 @@ def differences(name: str, aspect: str) -> list[Difference]:
 
 
 def oracle(name: str) -> Observation:
-    """Whose results are right: eager's, or torch's where it refuses to compile (``fullgraph=True``)."""
+    """The run with the right results: eager mode's, or torch.compile's if it refuses a program (``fullgraph=True``)."""
     return observed(name, "torch.compile" if refused(name) else programs()[name].settings.oracle)
 
 
 def refused(name: str) -> bool:
-    """Whether torch does not compile a program at all, and that is no mistake of torch's."""
+    """True if torch.compile refuses the program, and the refusal is not marked as an error of torch."""
     if programs()[name].settings.torch_differs:
         return False
     return any("compiler error: " in call.facts.get("raised", "") for call in observed(name, "torch.compile").calls)
 
 
 def same_results(seen: Observation, name: str) -> list[Difference]:
-    """Where the results of a run are not the oracle's."""
+    """The differences between the results of a run and of the oracle."""
     return _differing_results(seen, oracle(name))
 
 
@@ -396,7 +396,7 @@ def _differing_reasons(ours: Observation, theirs: Observation) -> list[Differenc
     found = [
         Difference("reasons", f"break {index}", *pair)
         for index, pair in enumerate(_padded(ours.breaks, theirs.breaks))
-        if pair[0].partition(" at ")[0] != pair[1]  # torch told no place
+        if pair[0].partition(" at ")[0] != pair[1]  # torch reported no line
     ]
     for index, pair in enumerate(_padded(ours.recompiles, theirs.recompiles)):
         found.append(Difference("reasons", f"recompile {index}", *(_without_ids(each) for each in pair)))
@@ -404,7 +404,7 @@ def _differing_reasons(ours: Observation, theirs: Observation) -> list[Differenc
 
 
 def _without_ids(reasons: object) -> str:
-    # Compile ids count frames that were skipped, too: "4/0: k == 3" -> "k == 3". Addresses are this process's.
+    # Ids also count skipped frames: "4/0: k == 3" -> "k == 3". Addresses differ between processes.
     if not isinstance(reasons, tuple):
         return str(reasons)
     return str([re.sub(r"\d{6,}", "..", re.sub(r"^\d+/\d+: ", "", reason)).strip() for reason in reasons])
@@ -420,7 +420,7 @@ def _short(operator: str) -> str:
 
 
 def table(found: list[Difference], oracle_name: str = "oracle") -> str:
-    """The differences as text, one block each."""
+    """The differences as text, one paragraph each."""
     return "\n".join(
         f"{each.aspect} - {each.where}\n    nbcompile: {each.ours}\n    {oracle_name + ':':<10} {each.theirs}"
         for each in found
@@ -428,7 +428,7 @@ def table(found: list[Difference], oracle_name: str = "oracle") -> str:
 
 
 def columns(name: str, compilers: tuple[str, ...] = tuple(COMPILERS), width: int = 58) -> str:
-    """What each compiler did with a program, side by side."""
+    """The observations of a program in columns, one for each compiler."""
     texts = [_story(observed(name, compiler), compiler, width) for compiler in compilers]
     height = max(map(len, texts))
     rows = zip(*(text + [""] * (height - len(text)) for text in texts), strict=True)
@@ -456,7 +456,7 @@ def _story(seen: Observation, name: str, width: int) -> list[str]:
 
 
 def main() -> int:
-    """Print one program's columns, or a summary of all."""
+    """Print the columns of the named programs, or one line for each program."""
     parser = argparse.ArgumentParser(prog="python -m tests.peer.harness", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", help="programs or families; none: a line for each program")
     parser.add_argument("--without-ours", action="store_true", help="eager and torch.compile alone")
@@ -481,7 +481,7 @@ def _matching(asked: str) -> list[str]:
 
 
 def _summary(compilers: tuple[str, ...]) -> int:
-    """One line a program, each in a process of its own: generated bytecode may crash the interpreter."""
+    """Print one line a program, each from a new process, because wrong bytecode may crash the interpreter."""
     told = [
         _in_a_fork(functools.partial(_line, name, compilers)) or f"{name:<45} CRASHED or hung" for name in programs()
     ]

@@ -1,4 +1,4 @@
-"""Where nbcompile is known to disagree with its oracle; to be emptied.
+"""The known disagreements of nbcompile with its oracle; the aim is an empty table.
 
 Each entry is a strict expected failure: when the disagreement goes away, the
 test fails until the entry is deleted.
@@ -14,7 +14,7 @@ from nbcompile.support import versions
 
 
 def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
-    """Several aspects of one program, for one reason."""
+    """One reason for several aspects of one program."""
     return {(name, aspect): reason for aspect in aspects.split()}
 
 
@@ -417,7 +417,7 @@ KNOWN: dict[tuple[str, str], str] = {
     ): "json.loads breaks in both, at another step of its implementation",
     ("context_variables_and_thread_state", "reasons"): "methods of a context variable break in both, in other words",
     ("pickled_and_copied_configurations", "reasons"): "torch breaks at copy.copy of a dict; here it is traced",
-    # -- corners of Python's own types -------------------------------------------------------
+    # -- special cases of Python's own types -------------------------------------------------
     **_known(
         "named_tuple_with_its_own_new",
         "graphs details reasons",
@@ -706,7 +706,7 @@ _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {
     "simple_namespace": ((3, 13),),
     "simple_namespace_arg": ((3, 13),),
 }
-"""Versions of Python where a program that is known to disagree agrees all the same."""
+"""Versions of Python in which a program of the table does not disagree."""
 
 _INLINED_COMPREHENSIONS: dict[tuple[str, str], str] = {
     **_known("generator_throws", "graphs details", "torch fails with an IndexError of its own from 3.12 on"),
@@ -758,7 +758,7 @@ _WITH_TORCH: dict[tuple[int, int], dict[tuple[str, str], str]] = {
         ): "eager mode refuses the program from torch 2.15 on; here the compiler's error names the operator, as before",
     }
 }
-"""Disagreements of programs whose results or verdicts are others with a later torch."""
+"""Disagreements of programs whose results, or errors, change in a later version of torch."""
 
 KNOWN_HERE: dict[tuple[str, str], str] = {
     **{key: reason for key, reason in KNOWN.items() if sys.version_info[:2] not in _AGREE_ON.get(key[0], ())},

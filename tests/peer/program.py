@@ -1,4 +1,4 @@
-"""What a peer program is: a few lines of PyTorch, and the calls that are made.
+"""A peer program: a few lines of PyTorch, and calls of them.
 
     @program()
     def scaled():                                  # the name of the program
@@ -12,10 +12,10 @@
     @program(variants={"static": {"dynamic": False}, "dynamic": {"dynamic": True}})
     def sized(): ...                               # two programs, sized_static and sized_dynamic
 
-A call may also be a function of the compiled function, to do something in
-between (rebind a global, enter a grad mode) or to pass keywords. Program files
-are executed afresh for each compiler, so functions, code objects, globals and
-arguments are never shared.
+A call may also be a function that receives the compiled function: it can rebind
+a global, enter a grad mode or pass keywords. Program files are executed again
+for each compiler, so that functions, code objects, globals and arguments are
+never shared.
 
 In torch: nothing. Read next: tests/peer/harness.py
 """
@@ -37,30 +37,30 @@ FOLDER = Path(__file__).parent / "programs"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a program is compiled, the same for both compilers."""
+    """The settings with which both compilers compile a program."""
 
     options: Mapping[str, object] = field(default_factory=dict)
     """Arguments of ``compile``: ``dynamic``, ``fullgraph``."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """Settings that hold while it runs, by torch's names."""
+    """Settings of the configuration during the run, with torch's names."""
     torch_differs: str = ""
-    """Why torch.compile's result is not eager's, if it is not (checked: then it must differ)."""
+    """The reason why torch.compile's result differs from eager mode's; "" if they are equal. (Both are checked.)"""
     oracle: str = "eager"
-    """Whose results are right: torch.compile's for the few programs that ask whether they are compiled."""
+    """The compiler with the right results: torch.compile if the program checks whether it is compiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program by name."""
+    """One program with its name."""
 
     name: str
     family: str
     settings: Settings
     function: str
-    """The function of the program file that builds it: its name, without that of the variant."""
+    """The name of the function in the program file that builds it: the program's name without the variant."""
 
     def build(self) -> tuple[Callable[..., object], list[Any], ModuleType]:
-        """A fresh function, its calls, and the module whose globals it uses."""
+        """Return a new function, its calls, and the module with its globals."""
         module = _execute(self.family)
         function, calls = getattr(module, self.function)()
         return function, calls, module
@@ -77,8 +77,8 @@ def program(
 ) -> Callable[[FunctionType], FunctionType]:
     """Mark a function of a program file as a program.
 
-    ``differs_on``: the versions of Python where torch differs. ``variants``: several programs of one function, by the end
-    of their names, each with its settings: ``config``, or options of ``compile``.
+    ``differs_on``: the versions of Python in which torch differs. ``variants``: several programs of one function: the
+    suffix of each name with the settings: ``config``, or options of ``compile``.
     """
     if sys.version_info[:2] not in differs_on:
         torch_differs = ""
@@ -96,7 +96,7 @@ def program(
 
 
 def case(*calls: tuple[object, ...], **settings: Any) -> Callable[[FunctionType], FunctionType]:
-    """A program in its shortest form: the decorated function is compiled, and called as said (or with one tensor)."""
+    """The short form of a program: the decorated function is compiled and called with each tuple, or one tensor."""
 
     def mark(function: FunctionType) -> FunctionType:
         def build() -> tuple[FunctionType, list[Any]]:
@@ -109,7 +109,7 @@ def case(*calls: tuple[object, ...], **settings: Any) -> Callable[[FunctionType]
 
 @functools.cache
 def programs() -> dict[str, Program]:
-    """Every program of the folder, by name, in the order of the files."""
+    """All programs of the folder by name, in the order of the files."""
     found: dict[str, Program] = {}
     for path in sorted(FOLDER.glob("*.py")):
         for name, value in vars(_execute(path.stem)).items():
@@ -124,7 +124,7 @@ def programs() -> dict[str, Program]:
 def _execute(family: str) -> ModuleType:
     module = ModuleType(f"peer_programs_{family}")
     module.__file__ = str(FOLDER / f"{family}.py")
-    sys.modules[module.__name__] = module  # dataclasses and pickle look it up there
+    sys.modules[module.__name__] = module  # dataclasses and pickle find the module there
     exec(_renewed(_compiled(family)), vars(module))
     return module
 
@@ -136,6 +136,6 @@ def _compiled(family: str) -> CodeType:
 
 
 def _renewed(code: CodeType) -> CodeType:
-    # Compiled code is cached on code objects: each run gets its own.
+    # The cache belongs to the code object: each run needs new code objects.
     constants = (_renewed(each) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_consts=tuple(constants))

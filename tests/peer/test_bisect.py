@@ -1,4 +1,4 @@
-"""Torch's own bisector over a function or a program: what it finds, and the state that it leaves."""
+"""Torch's bisector for a function or a program: its result, and the state after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.peer
 
 @pytest.fixture(autouse=True)
 def bisector(monkeypatch):
-    """No state of another bisection, and none is left."""
+    """The bisector without the state of another bisection, before and after the test."""
     CompilerBisector.reset_counters()
     monkeypatch.setattr(CompilerBisector, "bisection_enabled", CompilerBisector.bisection_enabled)
     monkeypatch.setattr(CompilerBisector, "in_process_cache", CompilerBisector.in_process_cache)
@@ -25,7 +25,7 @@ def bisector(monkeypatch):
 
 
 def test_a_function_that_is_right_with_every_backend():
-    """Nothing is found: it is compiled anew for each trial, with the options that were given."""
+    """No error is found; the function is compiled again for each trial, with the given options."""
     seen = []
 
     def is_right(compiled):
@@ -37,7 +37,7 @@ def test_a_function_that_is_right_with_every_backend():
 
 
 def test_a_function_that_is_wrong_with_the_first_backend():
-    """Capture alone is at fault, and caches are as they were."""
+    """The error is in the capture; caches are disabled in each trial, and the setting is restored."""
     before = torch._inductor.config.force_disable_caches
     settings = []
 
@@ -51,13 +51,13 @@ def test_a_function_that_is_wrong_with_the_first_backend():
 
 
 def test_what_the_bisector_prints_is_not_shown(capsys):
-    """Whoever asks gets the result."""
+    """The bisector prints nothing: the caller gets the result."""
     bisect.bisect(torch.sin, lambda compiled: False)
     assert capsys.readouterr().out == ""
 
 
 def test_a_program_is_told_the_backend_and_the_folder():
-    """By these it takes part in a process of its own; the first backend that is wrong is found."""
+    """The test of a program receives the backend and one folder for all trials; the first wrong backend is found."""
     told = []
 
     def is_right(backend, folder):
@@ -71,7 +71,7 @@ def test_a_program_is_told_the_backend_and_the_folder():
 
 
 def test_taking_part_reads_the_folders_state(monkeypatch, tmp_path):
-    """What another trial compiled is not loaded."""
+    """The process uses the folder's state, and loads no code that another trial compiled."""
     monkeypatch.setattr(torch._inductor, "config", types.SimpleNamespace(force_disable_caches=False))
     bisect.take_part(str(tmp_path))
     assert CompilerBisector.in_process_cache == str(tmp_path) and CompilerBisector.bisection_enabled

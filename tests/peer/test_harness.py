@@ -1,4 +1,4 @@
-"""The harness sees what it claims to see: a compiler that is wrong is reported as wrong."""
+"""Tests of the harness: the errors of a wrong compiler are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.peer
 
 
 class Wrong:
-    """A compiler that is eager, but for one mistake."""
+    """Eager mode with one error in each result."""
 
     name = "wrong"
 
@@ -26,24 +26,24 @@ class Wrong:
         self.mistake = mistake
 
     def fresh(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is no cache."""
 
     def compile(self, function: Any, backend: Any, options: Mapping[str, object]) -> Any:
-        """The function with the mistake."""
+        """Return the function with the error."""
         return lambda *arguments: self.mistake(function(*arguments))
 
     def compile_id(self) -> str:
-        """No ids."""
+        """Return "": no frame is compiled."""
         return ""
 
     @contextlib.contextmanager
     def watched(self, settings: Settings, seen: harness.Observation) -> Iterator[None]:
-        """Nothing to watch."""
+        """Do nothing: there are no graph breaks and recompiles."""
         yield
 
 
 def found(name: str, mistake: Callable[[Any], Any]) -> list[str]:
-    """Paths at which a wrong compiler differs from eager."""
+    """The paths at which a wrong compiler differs from eager mode."""
     seen = harness.run(programs()[name], Wrong(mistake))
     return [each.where for each in harness.same_results(seen, name)]
 
@@ -53,7 +53,7 @@ def raising(value: object) -> object:
 
 
 def test_eager_agrees_with_itself() -> None:
-    """Two runs of one program describe themselves alike: nothing random or remembered leaks between runs."""
+    """Two runs of one program have the same description: no random or stored state of one run reaches the next."""
     assert found("random_numbers", lambda value: value) == []
     assert found("list_argument_is_appended_to", lambda value: value) == []
 
@@ -78,7 +78,7 @@ def test_each_mistake_is_seen(mistake: Callable[[Any], Any]) -> None:
 
 
 def test_torch_compile_is_seen_as_documented() -> None:
-    """The nested break of the documentation is six graphs of one operator, three breaks met."""
+    """The nested graph break of the documentation has six graphs of one operator, and three reported breaks."""
     seen = harness.observed("nested_breaks", "torch.compile")
     assert [graph.operators for graph in seen.graphs] == [("_operator.add",)] * 6
     assert seen.breaks == ["Call to `torch._dynamo.graph_break()` at breaks.py:24"] * 3
@@ -86,21 +86,21 @@ def test_torch_compile_is_seen_as_documented() -> None:
 
 
 def test_recompiles_are_seen_with_their_reason() -> None:
-    """A recompilation is told with the words of torch's log."""
+    """The reason of a recompilation has the words of torch's log."""
     seen = harness.observed("new_shape_recompiles_once_and_is_dynamic", "torch.compile")
     assert seen.recompiles == [("0/0: tensor 'x' size mismatch at index 0. expected 3, actual 4",)]
     assert [graph.recompiled for graph in seen.graphs] == [False, True]
 
 
 def test_side_by_side_names_the_three_compilers() -> None:
-    """The script prints one column a compiler."""
+    """The script prints one column for each compiler."""
     text = harness.columns("functions_in_a_row", ("eager", "torch.compile"))
     assert "eager" in text.splitlines()[0] and "torch.compile" in text.splitlines()[0]
     assert "new graph 0/0: sin, cos, add, relu" in text
 
 
 def test_descriptions_tell_identity_and_shared_memory() -> None:
-    """A value met twice and a tensor's view are told apart from equal copies."""
+    """A description distinguishes the same object and a tensor's view from equal copies."""
     x = torch.ones(2)
     lines = describe(result=[x, x, x.view(2, 1), x.clone()])
     assert lines["result[1]"] == "is result[0]"
@@ -109,14 +109,14 @@ def test_descriptions_tell_identity_and_shared_memory() -> None:
 
 
 def test_cycles_end() -> None:
-    """A list that holds itself is described once."""
+    """A list that contains itself is described once."""
     xs: list[object] = [1]
     xs.append(xs)
     assert describe(result=xs) == {"result": "list of 2", "result[0]": "1", "result[1]": "is result"}
 
 
 def test_wiring_is_independent_of_names() -> None:
-    """Two graphs that differ in node names alone are wired alike; swapped arguments are not."""
+    """Two graphs that differ only in the names of nodes have the same wiring; swapped arguments change it."""
 
     def graph(prefix: str, swapped: bool = False) -> torch.fx.Graph:
         made = torch.fx.Graph()
@@ -129,7 +129,7 @@ def test_wiring_is_independent_of_names() -> None:
 
 
 def test_peer_record_holds_graphs_breaks_and_reasons() -> None:
-    """The real torch.compile is seen as a Record of ours."""
+    """The record of the real torch.compile has the same form as nbcompile's: frames, graphs, graph breaks."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
         y = x + 1

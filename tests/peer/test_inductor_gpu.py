@@ -1,4 +1,4 @@
-"""nbcompile/peer/inductor_gpu.py: Inductor's CUDA code without a GPU, in the simulator that ours runs in."""
+"""nbcompile/peer/inductor_gpu.py: Inductor's CUDA code without a GPU, in nbcompile's simulator of Triton."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PROGRAMS = {
     "a transpose": (lambda x, y: x.t() + y, (torch.randn(40, 70), torch.randn(70, 40)), ["triton_poi"]),
     "a sum in two steps": (lambda x: x.sum(), (torch.randn(70_000),), ["triton_red", "triton_per"]),
 }
-"""A program, its inputs, and how the names of Inductor's kernels begin."""
+"""A function, its inputs, and the first ten characters of each name of Inductor's kernels."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_inductors_code_gives_eagers_results(name):
-    """Each launch has figures by the same model as ours; a grid may have two dimensions."""
+    """Results are eager mode's, also with a grid of two dimensions; predicted times are not below the roofline's."""
     function, inputs, kernels = PROGRAMS[name]
     graph = make_fx(function)(*inputs)
     launches, (result,) = inductor_gpu.simulate(graph, inputs, CHIPS["sm_90"])
@@ -31,7 +31,7 @@ def test_inductors_code_gives_eagers_results(name):
 
 
 def test_what_was_pretended_is_put_back():
-    """Afterwards torch has no GPU that it had not before, also where the graph was refused."""
+    """After an error, too, torch.cuda is restored: is_available() and get_device_properties are as before."""
 
     def refused(x):
         raise ValueError("no such graph\nat all")

@@ -1,4 +1,4 @@
-"""The real torch.compile is watched at work: its breaks, its recompiles, its graphs, and its log settings afterwards."""
+"""Observation of the real torch.compile: its graph breaks, recompiles and graphs, and its log settings afterwards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECOMPILE = """Recompiling function f in /here/program.py:3
 
 
 def test_a_break_has_the_title_and_the_line_of_torchs_log():
-    """The title is the line above the explanation, without the words before it."""
+    """The title is the line before the explanation, without its label; file and line are the user's."""
     watched = Watch()
     observe._hear_break(watched, BREAK)
     (found,) = watched.breaks
@@ -34,21 +34,21 @@ def test_a_break_has_the_title_and_the_line_of_torchs_log():
 
 
 def test_two_breaks_in_one_message_are_two():
-    """The second was met while the first was handled."""
+    """A message with a second break, raised during the handling of the first one, gives two breaks."""
     watched = Watch()
     observe._hear_break(watched, BREAK + observe._SECOND + "\nOther title\n  Explanation: more\n")
     assert [found.title for found in watched.breaks] == ["Call to `torch._dynamo.graph_break()`", "Other title"]
 
 
 def test_a_message_of_another_form_ends_with_its_title():
-    """Nothing is lost where torch changes its words."""
+    """If torch changes the form of its messages, the last line is the title, and the line number is 0."""
     watched = Watch()
     observe._hear_break(watched, "something\nwent another way")
     assert [(found.title, found.file, found.line) for found in watched.breaks] == [("went another way", "", 0)]
 
 
 def test_a_recompile_has_the_reasons_of_each_entry():
-    """Without the user's line, which follows two blanks and a hash."""
+    """Each failing entry has its reason, without the user's line, which follows two blanks and a hash."""
     watched = Watch()
     observe._hear_recompile(watched, RECOMPILE)
     (found,) = watched.recompiles
@@ -59,7 +59,7 @@ def test_a_recompile_has_the_reasons_of_each_entry():
 
 
 def test_log_settings_are_as_they_were():
-    """Handlers and propagation, after an exception, too; inside, nothing is printed."""
+    """Handlers and propagation are restored, also after an exception; in the block the logs are not printed."""
     names = (*observe._BREAK_LOGS, observe._RECOMPILE_LOG)
     before = [(list(logging.getLogger(name).handlers), logging.getLogger(name).propagate) for name in names]
     with pytest.raises(KeyError), observe.watch():
@@ -75,7 +75,7 @@ def broken(x):
 
 
 def test_a_call_is_recorded_as_ours_is():
-    """Frames in order with their graphs, the break with its line, and the result."""
+    """The record has the frames in order with their graphs, the graph break with its line, and the result."""
     x = torch.linspace(-1, 1, 3)
     record, result = observe.observe(broken)(x)
     assert torch.equal(result, broken(x))
@@ -95,11 +95,11 @@ def test_a_call_is_recorded_as_ours_is():
     (lambda graph, x: x, "x"),
 ])  # fmt: skip
 def test_an_operator_is_one_word(make, expected):
-    """As in the record of our own compiler."""
+    """The operator of a node is one word, as in nbcompile's record."""
     graph = torch.fx.Graph()
     assert observe.target_name(make(graph, graph.placeholder("x"))) == expected
 
 
 def test_frames_are_in_the_order_of_their_numbers():
-    """``10/0`` comes after ``2/0``."""
+    """Frames are sorted by number: ``10/0`` comes after ``2/0``."""
     assert sorted(["10/0", "2/0", "2/1"], key=observe._in_order) == ["2/0", "2/1", "10/0"]

@@ -1,9 +1,9 @@
-"""Every peer program behaves as in eager, and is compiled as torch.compile compiles it.
+"""Each peer program has eager mode's results, and is compiled as torch.compile compiles it.
 
-The oracle runs live, once per program and process. Disagreements that are known
-stand in known.py, with a reason each. The names are of the module's scope, so that pytest puts all tests of a program
-together: processes that share the tests observe few programs twice. `make test` runs half of the programs, by the source of the
-package; `pytest -m peer tests/peer` runs all.
+The oracle runs in each test process, once per program. Known disagreements are in known.py, each with its reason.
+The parameter has module scope, so that pytest groups the tests of a program: if several processes share the tests,
+few programs run twice. `make test` runs half of the programs, chosen by names and sizes of the package's files;
+`pytest -m peer tests/peer` runs all programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.peer.program import programs
 pytestmark = pytest.mark.peer
 
 ORACLE = "2.13"
-"""The torch whose compiler is the oracle; others trace other graphs. Results are eager's with each."""
+"""The version of torch that is the oracle; other versions trace other graphs. Results are checked with each version."""
 other_torch = not torch.__version__.startswith(ORACLE)
 
 
@@ -26,7 +26,7 @@ other_torch = not torch.__version__.startswith(ORACLE)
 @pytest.mark.rotates(2, by="name")
 @pytest.mark.parametrize("name", programs(), scope="module")
 def test_torch_compile_gives_eagers_results(name: str) -> None:
-    """The oracle is sound: torch.compile's results are eager's, but for the programs that say why not."""
+    """The oracle is right: torch.compile's results are eager mode's, except for programs with a stated reason."""
     found = same_results(observed(name, "torch.compile"), name)
     expected = programs()[name].settings.torch_differs
     assert bool(found) == bool(expected), f"said: {expected or '(no difference)'}\n" + table(found, "eager")
@@ -36,7 +36,7 @@ def test_torch_compile_gives_eagers_results(name: str) -> None:
 @pytest.mark.parametrize("aspect", ASPECTS)
 @pytest.mark.parametrize("name", programs(), scope="module")
 def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
-    """nbcompile agrees with eager on results, and with torch.compile on graphs, their details and the reasons given."""
+    """nbcompile agrees with eager mode in results, and with torch.compile in graphs, their details and reasons."""
     if other_torch and (aspect != "results" or refused(name)):
         pytest.skip(f"the oracle is torch {ORACLE}")
     if reason := KNOWN_HERE.get((name, aspect)):
@@ -46,6 +46,6 @@ def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest
 
 
 def test_known_disagreements_are_about_programs_that_exist() -> None:
-    """The table of known disagreements names real programs and aspects only."""
+    """The table of known disagreements contains only existing programs and aspects."""
     assert {name for name, _ in KNOWN_HERE} <= set(programs())
     assert {aspect for _, aspect in KNOWN_HERE} <= set(ASPECTS)

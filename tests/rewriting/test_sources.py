@@ -74,7 +74,7 @@ def test_a_local_of_the_residual_program_hides_no_global(backend):
 
 
 def test_an_int_of_thousands_of_digits_is_no_literal():
-    """Python cannot print such an int: it works as a result, in a guard, in a dict and as a seed."""
+    """An int that Python cannot print works as a result, in a guard, in a dict and as a seed."""
 
     def function(x, number):
         generator = random.Random()

@@ -91,7 +91,7 @@ def read_or_default(x: torch.Tensor, holder: Any) -> object:
 
 def read_or_except(x: torch.Tensor, holder: Any) -> object:
     try:
-        holder.tag  # noqa: B018 - whether it is there is what is asked
+        holder.tag  # noqa: B018 - the test checks if it exists
     except AttributeError:
         return x * 2
     return x * 3
@@ -227,7 +227,7 @@ def more_defaults_of_a_callee(compiled: Compiler) -> Iterator[object]:
 
 @scenario
 def mutable_default_of_a_callee(compiled: Compiler) -> Iterator[object]:
-    def callee(x, seen=[]):  # noqa: B006 - the default that remembers
+    def callee(x, seen=[]):  # noqa: B006 - the default is mutated
         seen.append(len(seen))
         return x + len(seen), seen
 

@@ -57,7 +57,7 @@ def names(program):
 
 
 def changes(built):
-    """All changes of a program, by name: functions that apply the change and return what then runs."""
+    """All changes of a program by name: functions that apply the change and return the changed program."""
     found = {"none": lambda: built}
     for family in (_of_calls, _of_arguments, _of_state, _of_environment, _of_torch, _of_objects):
         for name, change in family(*built):

@@ -60,7 +60,7 @@ def test_a_view_of_an_input_is_loaded(process, view, learns):
 
 @pytest.mark.parametrize("view", ["torch.view_as_complex(x)", "x.view(torch.int32)"])
 def test_a_view_that_is_more_than_a_layout(process, view):
-    """Sizes and strides do not describe such a view; a later process calls its operator."""
+    """Sizes and strides do not describe a view with another dtype; a later process calls its operator."""
     for attempt in range(2):
         run = process(PROGRAM.format(view))
         x = torch.arange(4.0).view(2, 2)

@@ -137,7 +137,7 @@ def test_a_class_is_described_once_in_a_block(monkeypatch):
 
 @pytest.mark.parametrize("slot", [type.__call__, type.__init__, type.__repr__])
 def test_a_slot_bound_to_a_class_of_pybinds_has_no_description(slot):
-    """A method wrapper of such a class has no module, so the entry is not stored, without a warning."""
+    """A method wrapper of a pybind11 class has no module, so the entry is not stored, without a warning."""
     with pytest.raises(NotStorable):
         describe(slot.__get__(torch._C._SDPBackend))
 

@@ -1,4 +1,4 @@
-"""Exception groups and asynchronous code: a frame of a coroutine is skipped, what it calls is compiled."""
+"""Exception groups and asynchronous code: the frame of a coroutine is skipped, and its callees are compiled."""
 
 # ruff: noqa  (programs use what users use, and say it in one line)
 

@@ -1,4 +1,4 @@
-"""torch.autograd.Function and torch.utils.checkpoint: one node with graphs of its own."""
+"""torch.autograd.Function and torch.utils.checkpoint: one node that contains graphs."""
 
 import torch
 import torch.utils.checkpoint

@@ -1,4 +1,4 @@
-"""How arguments meet parameters; closures, decorators, caches."""
+"""Binding of arguments to parameters; closures, decorators, caches."""
 
 import functools
 

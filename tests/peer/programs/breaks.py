@@ -1,4 +1,4 @@
-"""Graph breaks: where they end a graph, what resumes, what is skipped."""
+"""Graph breaks: the end of the graph, the resume function, skipped functions."""
 
 import contextlib
 import io

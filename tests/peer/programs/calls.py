@@ -1,4 +1,4 @@
-"""Functions called and inlined: every way of passing arguments, closures, decorators, partial."""
+"""Inlined functions: all ways of passing arguments, closures, decorators, partial."""
 
 import functools
 import operator

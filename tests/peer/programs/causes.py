@@ -1,4 +1,4 @@
-"""Causes of recompilations, and what is no cause: one change between two calls each."""
+"""Causes of recompilations, and changes that are no cause: one change between two calls."""
 
 import collections
 import dataclasses
@@ -43,7 +43,7 @@ class Doubled:
 
 
 class Looked:
-    """An object that looks its attributes up in a dict of its own, and fails in another way than Python does."""
+    """An object whose attributes are items of a dict; a missing one raises a KeyError, not an AttributeError."""
 
     def __init__(self, **members):
         self.__dict__["members"] = members
@@ -188,7 +188,7 @@ def how_many_arguments(x, *more):
     return x + sum(more)
 
 
-# -- what lies between calls ---------------------------------------------------------------------------------------
+# -- changes between calls -----------------------------------------------------------------------------------------
 
 
 @program()
@@ -298,7 +298,7 @@ class Net(nn.Module):
 
 
 def changing(*changes):
-    """A network, and calls that change it first."""
+    """A network, and calls that change it before they run it."""
 
     def after(change, net):
         def call(compiled):

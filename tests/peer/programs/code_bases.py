@@ -1,4 +1,4 @@
-"""Programs in the manner of real code bases: trainers, builders, parsers of patterns, mixins, wrappers of modules."""
+"""Programs in the style of large projects: trainers, builders, parsers of patterns, mixins, wrappers of modules."""
 
 # ruff: noqa  (programs use what users use, and say it in one line)
 
@@ -1118,7 +1118,7 @@ _LOGGER.handlers[:] = [logging.NullHandler()]
 _LOGGER.propagate = False
 
 
-# -- torch's corners -------------------------------------------------------------------------
+# -- special cases of torch ------------------------------------------------------------------
 
 
 @program()

@@ -1,4 +1,4 @@
-"""Loops, branches, exceptions, context managers: on Python values, without a break."""
+"""Loops, branches, exceptions and context managers on Python values, without a graph break."""
 
 # ruff: noqa: B905, PYI024, PLE0643  (programs use what users use)
 

@@ -179,7 +179,7 @@ def dropout_functions():
 
 @program()
 def sampled_through_new_sizes():
-    """``rate.new(shape)``: a size is no data."""
+    """``rate.new(shape)``: a size is not data."""
 
     def f(x):
         made = (D.Exponential(x.exp()), D.Laplace(x, x.exp()), D.Cauchy(x, x.exp()), D.Pareto(x.exp(), x.exp() + 1))

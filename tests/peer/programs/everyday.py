@@ -1,4 +1,4 @@
-"""Python's library and torch's as applications use them together, in small programs."""
+"""Python's standard library and torch's, together in small programs like those of applications."""
 
 # ruff: noqa  (programs use what users use, and say it in one line)
 
@@ -144,7 +144,7 @@ def flags_decide(x, options):
 
 
 class Lazy:
-    """A descriptor that computes once."""
+    """A descriptor that computes its value once."""
 
     def __init__(self, function):
         self.function = function
@@ -806,7 +806,7 @@ def module_is_copied_and_changed():
 
 
 class Adapter(nn.Module):
-    """Wraps a module, and passes on what it does not know."""
+    """A wrapper of a module that passes unknown attributes on to it."""
 
     def __init__(self, inner):
         super().__init__()
@@ -902,8 +902,8 @@ def trees_of_named_tuples(tree):
 
 @case((M(),))
 def jacobian_of_a_function(x):
-    # A vmapped hessian is refused by torch's fake tensors, and leaves the thread of the oracle
-    # with dispatch keys excluded once it is collected: every later program would fail.
+    # torch's fake tensors refuse a vmapped hessian. When its objects are collected, dispatch keys
+    # of the oracle's thread stay excluded, and every later program would fail.
     f = lambda row: (row.sin() * row.sum()).cumsum(0)
     return torch.func.vmap(torch.func.jacrev(f))(x), torch.func.hessian(lambda r: (r**3).sum())(x[0])
 
@@ -949,7 +949,7 @@ def scan_and_map(x):
 
 
 normal = torch.distributions.Normal(0.0, 1.0)
-torch.distributions.kl_divergence(normal, normal)  # which formula it is, is looked up once in a process
+torch.distributions.kl_divergence(normal, normal)  # the formula is looked up once in a process
 
 
 # -- distributions, optimisers, gradients -----------------------------------------------
@@ -1043,7 +1043,7 @@ def grad_mode_as_a_decorator(x):
 
 
 class Output(collections.OrderedDict):
-    """As the outputs of models of libraries: a mapping, with attributes, that unpacks as its values."""
+    """An output like those of models in libraries: a mapping with attributes that unpacks as its values."""
 
     def __init__(self, **values):
         super().__init__((k, v) for k, v in values.items() if v is not None)

@@ -1,4 +1,4 @@
-"""Exceptions, managers, generators, iterators, matching, unpacking, text: in every shape."""
+"""Exceptions, context managers, generators, iterators, matching, unpacking and text in all forms."""
 
 # ruff: noqa: B905, PLE0643, TRY, C416  (programs use what users use)
 

@@ -1,4 +1,4 @@
-"""Function modes: entered inside, active around the call, stacked; the default device as the mode it is."""
+"""Function modes: entered in the function, active around the call, stacked; also the mode of the default device."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Functions that are compiled below torch.func.functionalize, whose wrappers are their arguments."""
+"""Functions that are compiled under torch.func.functionalize, and receive its wrappers as arguments."""
 
 import torch
 from torch import nn

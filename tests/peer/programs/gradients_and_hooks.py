@@ -1,4 +1,4 @@
-"""Hooks registered inside, gradients and data that are stored, modules that get their sizes from the first input."""
+"""Hooks registered in the function, stored gradients and data, modules with sizes from the first input."""
 
 import torch
 from torch import nn
@@ -136,7 +136,7 @@ def lazy_conv_and_norm():
     return net, [call]
 
 
-# -- data, leaves and hooks of what is made inside ------------------------------------------
+# -- data, leaves and hooks of tensors that the function creates ----------------------------
 
 
 @program()

@@ -1,4 +1,4 @@
-"""Operators over functions: torch.cond and its like, torch.func, pytrees."""
+"""Higher-order operators: torch.cond and similar ones, torch.func, pytrees."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""The standard library as models use it: it is Python, and traced through like any other."""
+"""Python's standard library in models: it is traced like any other Python code."""
 
 import copy
 import inspect

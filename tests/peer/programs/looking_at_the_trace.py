@@ -1,4 +1,4 @@
-"""torch._dynamo.comptime, classes asked for their subclasses, filters of warnings, versions that are preserved."""
+"""torch._dynamo.comptime, ``__subclasses__`` of classes, filters of warnings, preserved version counters."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""nn.Module beyond calling it: made inside, lazily, hooks, names, state, parameters as values."""
+"""nn.Module apart from calls: created in the function, lazy, hooks, names, state, parameters as values."""
 
 import collections
 

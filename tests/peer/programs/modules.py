@@ -171,7 +171,7 @@ def multihead_attention_without_weights():
     return f, [(ones(1, 3, 4),)]
 
 
-@program(oracle="torch.compile")  # it asks whether it is traced: eager mode calls one operator, with other strides
+@program(oracle="torch.compile")  # the layer checks if it is traced: eager mode calls one operator, with other strides
 def multihead_attention_for_inference():
     attention = nn.MultiheadAttention(4, 2, batch_first=True).eval()
 

@@ -1,4 +1,4 @@
-"""Nested tensors of layout jagged: as inputs, made inside, and what operators make of them."""
+"""Nested tensors of layout jagged: as inputs, created in the function, and as arguments of operators."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""NumPy inside of a compiled function: arrays are traced as tensors, as torch does through torch._numpy."""
+"""NumPy in a compiled function: arrays are traced as tensors, as torch does with torch._numpy."""
 
 import numpy as np
 import torch

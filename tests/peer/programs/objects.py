@@ -1,4 +1,4 @@
-"""Objects: attributes, properties, classes of every make, and mutation that is replayed."""
+"""Objects: attributes, properties, all kinds of classes, and mutations that are replayed."""
 
 # ruff: noqa: B905, PYI024, PLE0643  (programs use what users use)
 

@@ -1,4 +1,4 @@
-"""Corners of torch's namespaces that its operator database visits."""
+"""Special cases of torch's namespaces that torch's operator database contains."""
 
 import torch
 import torch.nn.functional as F
@@ -81,7 +81,7 @@ def an_operator_without_fake_kernel():
         library = torch.library.Library("peer_programs", "FRAGMENT")
         library.define("thrice(Tensor x) -> Tensor")
         library.impl("thrice", lambda x: x * 3, "CPU")
-        torch.ops.peer_programs.library = library  # it is gone when nobody keeps it
+        torch.ops.peer_programs.library = library  # without a reference the library is deleted
 
     def f(x):
         y = x + 1

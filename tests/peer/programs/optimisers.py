@@ -242,7 +242,7 @@ def learning_rate_scheduler():
 
 @program()
 def a_scheduler_that_counts_its_steps():
-    """Its counter is another number at each call, and no reason to compile again."""
+    """The scheduler's counter changes in each call, and is not a reason to recompile."""
     net = model()
     opt = optim.AdamW(net.parameters(), lr=torch.tensor(0.1))
     sched = optim.lr_scheduler.StepLR(opt, 3, gamma=0.5)

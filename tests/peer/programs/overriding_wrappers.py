@@ -1,4 +1,4 @@
-"""Tensors that wrap others, with a ``__torch_function__`` beside their ``__torch_dispatch__``, as torchao's are."""
+"""Tensors that wrap other tensors, with ``__torch_function__`` and ``__torch_dispatch__``, as in torchao."""
 
 import torch
 import torch.utils._pytree as pytree

@@ -1,4 +1,4 @@
-"""Corners of Python's own types: what raises, what is equal, what a frame shows of itself."""
+"""Special cases of Python's own types: errors, equality, attributes of frames."""
 
 # ruff: noqa: PLR0124, PLR0133, F632, PYI024, SIM300, RUF100  (programs use what users use)
 

@@ -314,7 +314,7 @@ def closures_shared_outside(x):
 
 
 class Kept:
-    """Something that a weak reference refers to."""
+    """The object of a weak reference."""
 
 
 KEPT = Kept()

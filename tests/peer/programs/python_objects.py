@@ -777,7 +777,7 @@ def protocol(x):
     return x + 1, isinstance(MD(), Proto), isinstance(3, Proto)
 
 
-# -- what is one thing under two names, and what changes between calls ---------------------------
+# -- one object with two names, and changes between calls ------------------------------------------
 
 
 def counting():

@@ -1,4 +1,4 @@
-"""Python's built-in values in small programs: every method of the containers, strings, numbers, slices."""
+"""Python's built-in values in small programs: all methods of containers, strings, numbers and slices."""
 
 # ruff: noqa  (programs use what users use, and say it in one line)
 

@@ -1,4 +1,4 @@
-"""What libraries ask before they compute: versions, flags of the process, names matched by patterns.
+"""Conditions that libraries check before they compute: versions, flags of the process, names matched by patterns.
 
 In torch: constant_fold_functions of torch/_dynamo/variables/torch.py. Read next: python_library.py
 """

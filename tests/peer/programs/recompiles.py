@@ -1,4 +1,4 @@
-"""What makes a function be compiled again, and what does not."""
+"""Changes that cause a recompilation, and changes that do not."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Symbolic sizes and numbers in the operations of ordinary programs: arithmetic, layers, containers, checks, marks."""
+"""Symbolic sizes and numbers in ordinary programs: arithmetic, layers, containers, checks, marks."""
 
 import math
 
@@ -26,7 +26,7 @@ def sizes(*many):
 
 
 def marked(mark, shape, *arguments, **keywords):
-    """A call with a fresh tensor that carries a mark."""
+    """A call with a new tensor that has a mark."""
 
     def call(compiled):
         x = ones(*shape)
@@ -37,7 +37,7 @@ def marked(mark, shape, *arguments, **keywords):
 
 
 def refused(call):
-    """The same call, whose result is that and why the compiler refuses it (eager does not)."""
+    """The same call; an error of the compiler becomes its result as text. (Eager mode raises none.)"""
 
     def told(compiled):
         try:
@@ -622,7 +622,7 @@ def specialised_for_some_sizes():
 
 
 def named(arguments, **settings):
-    """A call while ``torch.compiler.config`` says so."""
+    """A call with settings of ``torch.compiler.config``."""
 
     def call(compiled):
         with torch.compiler.config.patch(**settings):
@@ -665,7 +665,7 @@ def unbacked_by_name():
     return f, [named(each, unbacked_sources="L['x']") for each in sizes(5, 1, 0, 3)]
 
 
-# -- sizes that only the data know ------------------------------------------------------------------------------------
+# -- data-dependent sizes ---------------------------------------------------------------------------------------------
 
 
 @case((arange(4.0),), (ones(4),), (torch.zeros(4),), config=DATA, fullgraph=True)

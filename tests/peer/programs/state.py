@@ -1,4 +1,4 @@
-"""The state of the process that torch keeps: modes, defaults, devices, flags."""
+"""The state of the process in torch: modes, defaults, devices, flags."""
 
 import torch
 from torch import nn
@@ -266,7 +266,7 @@ def anomaly_mode():
 
 
 class WithoutGradients:
-    """A context manager of a library: it keeps the mode that it found."""
+    """A context manager of a library: it stores the previous grad mode and restores it."""
 
     def __enter__(self):
         self.before = torch.is_grad_enabled()

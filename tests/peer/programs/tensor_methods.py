@@ -1,4 +1,4 @@
-"""Methods and attributes of tensors, indexing with everything, gradients and numpy inside the function."""
+"""Methods and attributes of tensors, indexing with all kinds of values, gradients and NumPy in the function."""
 
 import functools
 import operator

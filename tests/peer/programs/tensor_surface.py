@@ -1,4 +1,4 @@
-"""The surface of torch and Tensor: properties and setters, out=, linalg, fft, scalars and unbacked sizes."""
+"""More functions of torch and Tensor: properties and setters, out=, linalg, fft, scalars and unbacked sizes."""
 
 import torch
 import torch.nn.functional as F

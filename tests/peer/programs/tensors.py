@@ -1,4 +1,4 @@
-"""Tensor functions, methods, operators (reflected and in-place), facts about tensors."""
+"""Functions, methods and operators of tensors (also reflected and in-place ones), facts about tensors."""
 
 import torch
 import torch.nn.functional as F

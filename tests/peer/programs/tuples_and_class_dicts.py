@@ -1,4 +1,4 @@
-"""Named tuples with attributes of their own, and the dicts of classes."""
+"""Named tuples with attributes, and the dicts of classes."""
 
 import collections
 import types
@@ -11,7 +11,7 @@ from tests.peer.program import program
 ones = torch.ones
 
 
-class Point(collections.namedtuple("Point", "x y")):  # noqa: SLOT002, PYI024  (with a dict: that is what is tried)
+class Point(collections.namedtuple("Point", "x y")):  # noqa: SLOT002, PYI024  (without slots, so it has a dict)
     scale = 3
 
     def total(self):

@@ -1,4 +1,4 @@
-"""Numbers and sizes that only the run knows: computed from data, so that no value is at hand while tracing."""
+"""Unbacked numbers and sizes: they are computed from data, so their values are unknown while tracing."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,7 +16,7 @@ ones, arange = torch.ones, torch.arange
 SCALARS = {"capture_scalar_outputs": True}
 DATA = {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True}
 NUMBERS = ((torch.tensor([1, 2]), ones(8)), (torch.tensor([2, 3]), ones(8)))
-"""Whose sums are 3 and 5."""
+"""Tensors with the sums 3 and 5."""
 
 
 @case(*NUMBERS, config=SCALARS)
@@ -109,7 +109,7 @@ def smallest_and_largest(n, x):
     return x * min(k, 4), x * max(k, 4), torch.sym_min(k, 2)
 
 
-# A question about a number that only the data know has the answer that it names itself, not eager's.
+# guard_or_false of an unbacked number is False, guard_or_true is True; eager mode has the real answer.
 @case(*NUMBERS, config=SCALARS, fullgraph=True, oracle="torch.compile")
 def asked_without_failing(n, x):
     k = n.sum().item()

@@ -1,4 +1,4 @@
-"""What CPython 3.11, 3.12 and 3.13 compile to different bytecode: comprehensions first of all.
+"""Code that CPython 3.11, 3.12 and 3.13 compile to different bytecode, above all comprehensions.
 
 In torch: torch/_dynamo/comprehension_graph_break.py. Read next: calls.py
 """

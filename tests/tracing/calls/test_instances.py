@@ -128,7 +128,7 @@ def test_a_protocol_is_asked_about_what_the_program_has_stored(program, argument
 
 
 def test_a_protocol_is_asked_about_the_attributes_of_a_tensor():
-    """Attributes of the tensor and of its class count, and another tensor is checked anew."""
+    """Attributes of the tensor and of its class count; each other tensor is checked separately."""
     compiled = nbcompile.compile(of_a_tensor, backend="eager")
     for make in (
         lambda: torch.ones(2),

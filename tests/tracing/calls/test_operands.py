@@ -1,8 +1,8 @@
 """Which operand answers an operator: the left one's class, the right one's, or neither.
 
-    x + I(1)        the tensor takes any int: I.__radd__ is not asked
+    x + I(1)        the tensor takes any int: I.__radd__ is not called
     2.5 + I(1)      so does a float
-    x @ I(1)        a tensor takes no number: I.__rmatmul__ is asked
+    x @ I(1)        a tensor takes no number: I.__rmatmul__ is called
 
 In torch: test/dynamo/test_functions.py. Read next: tests/tracing/calls/test_numbers.py
 """

@@ -37,7 +37,7 @@ def test_a_tensor_in_the_text():
 
     def f(x):
         y = x + 1
-        return y, "%s and %r: {%d}" % (y, [y], 2)  # noqa: UP031  (it is what is tested)
+        return y, "%s and %r: {%d}" % (y, [y], 2)  # noqa: UP031  (the test is about %)
 
     compiled = nbcompile.compile(f, fullgraph=True)
     assert compiled(torch.ones(2))[1] == f(torch.ones(2))[1]

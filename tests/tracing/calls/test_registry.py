@@ -30,7 +30,7 @@ def test_a_callable_has_one_handler_and_one_polyfill():
 
 
 def test_what_no_table_knows_has_no_meaning():
-    """The registry has no entry for such a function."""
+    """The registry has no handler and no polyfill for a new lambda, but it has a handler for ``len``."""
     assert registry.handler(lambda: 0) is None and registry.polyfill(lambda: 0) is None
     assert registry.handler(len) is not None
 

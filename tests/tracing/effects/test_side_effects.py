@@ -72,7 +72,7 @@ def test_what_was_made_since_is_nothing_outside(tracer):
 
 
 def test_an_object_is_kept_with_its_tracker(tracer):
-    """A value is found by its identity until it is forgotten."""
+    """A value is found by its identity until it is removed."""
     effects, value = tracer.side_effects, []
     assert effects.known(value) is None
     assert effects.remember(value, ONE) is ONE

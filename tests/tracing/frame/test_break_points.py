@@ -43,7 +43,7 @@ def branches(x, y):
 
 
 def until(function, arguments, *opcodes, times=1):
-    """The frame, stopped before the nth instruction whose name has such a prefix."""
+    """The frame, stopped before the nth instruction whose name begins with one of the opcodes."""
     translator, interpreter = frame_of(function, *arguments)
     while True:
         if translator.view.instructions[translator.pc].opcode.startswith(opcodes):

@@ -105,7 +105,7 @@ def called(function) -> list[str]:
 
 
 def test_a_chain_of_methods_over_lines_names_the_last():
-    """The position of such a call begins at the method's name from Python 3.12 on."""
+    """From Python 3.12 on, the position of a method call over several lines begins at the method's name."""
     assert called(chained_over_lines)[-1] in ("x.sum().item", "item")
 
 

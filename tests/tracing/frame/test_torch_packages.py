@@ -66,7 +66,7 @@ def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
 
 
 def test_what_is_read_of_such_a_module_is_guarded(tmp_path):
-    """Another value of a global of such a module causes a recompile, although the module has no source by its name."""
+    """Another value of a global of the package causes a recompile, although the module has no source by its name."""
     module = package(tmp_path, 2.0)
     model, graphs = module.Net(), Graphs()
     run = nbcompile.compile(model, backend=graphs)

@@ -69,7 +69,7 @@ class Bases:
 
 
 class OfBases:
-    """An object whose ``__class__`` is such an object."""
+    """An object whose ``__class__`` is a given object."""
 
     def __init__(self, cls):
         self.cls = cls

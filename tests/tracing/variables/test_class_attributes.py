@@ -1,7 +1,7 @@
 """Attributes of a class are guarded, whichever way the program reaches the class.
 
     type(self).made += 1    in a constructor: the next call reads what this one stored
-    B.__mro__[1].made       a class without an address of its own is kept, and guarded there
+    B.__mro__[1].made       a class without an address is stored, and its attributes are guarded
 
 In torch: test/dynamo/test_misc.py. Read next: tests/tracing/test_guard_completeness.py
 """
@@ -168,7 +168,7 @@ class Meta(type):
 
 
 def classes():
-    """A class, its subclass and a named tuple, created anew for each test."""
+    """A new class, its subclass and a named tuple for each test."""
 
     class A(metaclass=Meta):
         k = 1

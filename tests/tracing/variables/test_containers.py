@@ -202,7 +202,7 @@ KEPT = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_value_that_never_changes_is_not_copied(name):
-    """A copy of such a value is the object itself."""
+    """A copy of an immutable value is the object itself."""
     require_same(KEPT[name], 3)
 
 

@@ -429,7 +429,7 @@ def test_a_given_exception_that_is_raised() -> None:
 )
 @pytest.mark.usefixtures("nothing_compiled")
 def test_a_field_that_was_never_set(make: Callable[[], BaseException], name: str) -> None:
-    """Python raises the error of such a field, and no internal error is reported."""
+    """Reading a field without a value raises eager mode's error, and no internal error is reported."""
 
     def f(x: torch.Tensor, error: BaseException) -> Any:
         y = x + 1

@@ -39,7 +39,7 @@ def of_an_object(x):
 
 def by_getattr(x):
     made = Plain()
-    return made, lambda: getattr(made, "nothing")  # noqa: B009 - the builtin is what is tested
+    return made, lambda: getattr(made, "nothing")  # noqa: B009 - the test is about the builtin
 
 
 def of_a_class(x):

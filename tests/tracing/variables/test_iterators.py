@@ -193,7 +193,7 @@ def test_a_key_is_moved_while_an_ordered_dict_is_iterated_over():
 
 
 def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
-    """The class of such an iterator cannot be read, so the rest is one more graph without further breaks."""
+    """The program cannot read the class of the iterator, so the rest is one more graph without further breaks."""
 
     def f(xs, x):
         iterator = iter(xs)

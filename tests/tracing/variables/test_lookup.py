@@ -52,5 +52,5 @@ def test_a_class_of_python_needs_no_address():
 
 
 def test_a_thread_local_object_has_its_attributes_elsewhere():
-    """The ``__dict__`` of such an object belongs to the thread, so it is read through its class."""
+    """The ``__dict__`` of a ``threading.local`` belongs to the thread, so it is read through its class."""
     assert lookup.keeps_dict_elsewhere(threading.local) and not lookup.keeps_dict_elsewhere(Base)

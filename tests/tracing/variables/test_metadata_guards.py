@@ -43,7 +43,7 @@ def wrapper_class(guard=None, metadata=lambda tensor: (tensor.tag,)):
 
 
 def graphs_of(cls, tags):
-    """The number of graphs after each call with a tensor with such a tag."""
+    """The number of graphs after each call, with a tensor for each of the tags."""
     graphs, counts = Graphs(), []
 
     run = nbcompile.compile(lambda x: x * 2, backend=graphs)
@@ -112,7 +112,7 @@ def raising(cls, one, other):
     ids=["never alike", "an exception", "unequal to its copy", "not copied"],
 )
 def test_metadata_that_no_guard_can_hold_for(cls):
-    """Operators on such a tensor, which cannot be an input of a graph, run in eager mode; torch raises an error."""
+    """A tensor with such metadata cannot be an input of a graph: operators run in eager mode; torch raises an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.InternalErrorWarning)
         run = nbcompile.compile(lambda x: x * 2, backend="eager")

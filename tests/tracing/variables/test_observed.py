@@ -1,4 +1,4 @@
-"""Exceptions of the traced program, on the way to its handlers."""
+"""Exceptions of the traced program, before a handler catches them."""
 
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.observed import ObservedException

@@ -42,7 +42,7 @@ def is_a_key(x, value):
 
 @pytest.mark.parametrize("pair", [(Decimal(0), Decimal("0.1")), (dt.timedelta(0), dt.timedelta(1))])
 def test_truth_is_known_and_promised(pair):
-    """A branch on such a value is one graph, and another value needs another graph."""
+    """A branch on a Decimal or a timedelta is one graph, and another value needs another graph."""
     function, graphs = compiled(branches, fullgraph=True)
     x = torch.zeros(1)
     for value in (*pair, pair[0]):

@@ -10,7 +10,7 @@ import torch
 import nbcompile
 from tests.support.answers import check
 
-Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024  # what programs have
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024  # programs use it
 
 
 class Index:

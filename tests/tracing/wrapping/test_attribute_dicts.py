@@ -67,7 +67,7 @@ def read_then_store(o: Any, d: Any, x: Any) -> Any:
 
 
 def both(o: Any, d: Any, x: Any) -> Any:
-    """A program that stores under both names in turn."""
+    """A program that stores under both names alternately."""
     before = d["a"] + o.a
     d["a"] = before
     d["a"] += o.a

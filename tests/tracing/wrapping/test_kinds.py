@@ -34,7 +34,7 @@ class Error(Exception):
     pass
 
 
-Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - such classes are what is asked about
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - the tests are about such classes
 
 ACCEPTED = {
     kinds.is_user_object: ([Plain(), Slotted(), Hashed(), types.SimpleNamespace(), Colour.RED, Pair(1, 2), torch.nn.ReLU()],
