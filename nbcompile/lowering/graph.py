@@ -62,7 +62,7 @@ from nbcompile.lowering.extern import can_fall_back, fallback_reason
 from nbcompile.lowering.output_storages import (
     as_distinct_tensors,
     has_other_strides,
-    reaches_output,
+    needs_own_memory,
     storage_of,
     storages_shared_by_outputs,
 )
@@ -315,7 +315,7 @@ class _Lowering:
         view = self.build.view_of(result)
         is_view = view is not None
         shared = storage_of(representative) in self.shared and not is_view
-        needs_buffer = shared or should_realize(result, representative) or (same and reaches_output(representative))
+        needs_buffer = shared or should_realize(result, representative) or (same and needs_own_memory(representative))
         # Kernels do not compute with some types (complex ones), but a view needs no kernel.
         stays_view = view is not None and not needs_buffer and not has_other_strides(view, predicted)
         if not (stays_view or is_computable(result)):

@@ -61,6 +61,15 @@ def storage_of(node: fx.Node) -> int | None:
     return int(value.untyped_storage()._cdata)
 
 
-def reaches_output(node: fx.Node) -> bool:
-    """Return whether the node, or a view of it, is an output: then a copy must be a real one."""
-    return any(user.op == "output" or (user.target in ALIASING and reaches_output(user)) for user in node.users)
+def needs_own_memory(node: fx.Node) -> bool:
+    """Return whether a copy must be a real one: it, or a view of it, is an output, or what ATen takes a view of."""
+    return any(
+        user.op == "output" or (needs_own_memory(user) if user.target in ALIASING else _is_view_by_aten(user))
+        for user in node.users
+    )
+
+
+def _is_view_by_aten(node: fx.Node) -> bool:
+    """Return whether an operator without a lowering returns memory of its argument (``view.dtype``, ``_conj``)."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(result.alias_info is not None for result in schema.returns)
