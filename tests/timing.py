@@ -22,7 +22,7 @@ SLOW = 4.0
 """Seconds of all cases of a test function together, from which on it rotates."""
 ALWAYS = ("tests/test_house.py", "tests/test_road.py")
 """Rules for the source: a commit that breaks one is found at once."""
-PARTS = ((12.0, 3), (SLOW, 2))
+PARTS = ((40.0, 4), (12.0, 3), (SLOW, 2))
 """From how many seconds on, into how many parts a test function is divided."""
 
 
