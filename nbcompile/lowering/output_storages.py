@@ -64,12 +64,21 @@ def storage_of(node: fx.Node) -> int | None:
 def needs_own_memory(node: fx.Node) -> bool:
     """Return whether a copy must be a real one: it, or a view of it, is an output, or what ATen takes a view of."""
     return any(
-        user.op == "output" or (needs_own_memory(user) if user.target in ALIASING else _is_view_by_aten(user))
+        user.op == "output" or (needs_own_memory(user) if user.target in ALIASING else _is_viewed_by_aten(node, user))
         for user in node.users
     )
 
 
-def _is_view_by_aten(node: fx.Node) -> bool:
-    """Return whether an operator without a lowering returns memory of its argument (``view.dtype``, ``_conj``)."""
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(result.alias_info is not None for result in schema.returns)
+def _is_viewed_by_aten(node: fx.Node, user: fx.Node) -> bool:
+    """Return whether an operator without a lowering returns memory of a node, or writes to it (``view.dtype``).
+
+    ``copy_`` does so of the tensor that it writes to, not of the one that it reads.
+    """
+    schema = getattr(user.target, "_schema", None)
+    if schema is None:
+        return False
+    given = (*user.args, *(user.kwargs.get(argument.name) for argument in schema.arguments[len(user.args) :]))
+    return any(
+        value is node and argument.alias_info is not None
+        for value, argument in zip(given, schema.arguments, strict=True)
+    )
