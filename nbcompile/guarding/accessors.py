@@ -136,7 +136,7 @@ class GuardTree:
     def _example(self, source: Source) -> object:
         value = self._known.value(source)
         # A value that other guards compare by identity is read at each check, so it must not be skipped either; and
-        # torch asks an example for its ``__class__``.
+        # torch reads the ``__class__`` of an example.
         opaque = is_instance(value, dict) or class_is_computed(type(value))
         return _OPAQUE if opaque or source in self._never_cached else value
 
@@ -246,8 +246,8 @@ class GuardTree:
             return manager.list_getitem_manager(key, *about)
         if type(key) is int and key >= 0 and is_instance(container, tuple):
             return manager.tuple_getitem_manager(key, *about)
-        # A slice, a negative index, or an own class of container: read in Python. The function refers to the key alone,
-        # and not to the traced container.
+        # A slice, a negative index, or a container of another class: read in Python. The function refers to the key
+        # alone, and not to the traced container.
         reader = ItemSource(LocalSource("value"), key)
         code = self._scope.code
         return manager.lambda_manager(lambda value: resolve(reader, Scope(code, {"value": value}, {}, {})), *about)
@@ -257,7 +257,7 @@ class GuardTree:
         assert isinstance(function, FunctionType) and function.__closure__ is not None
         text = self._known.text(base)
         closure = self.manager(base).closure_manager(f"{text}.__closure__", function.__closure__, None)
-        # A closure is a tuple of cells, and ``cell_contents`` is what they hold now.
+        # A closure is a tuple of cells, and ``cell_contents`` is the current value of a cell.
         cell = closure.tuple_getitem_manager(index, f"{text}.__closure__[{index}]", function.__closure__[index], None)
         return cell.getattr_manager("cell_contents", *about)
 

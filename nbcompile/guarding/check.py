@@ -58,7 +58,7 @@ class FrameCheck:
         self.prepared = prepared
         """Guards in the order of checking."""
         self.remembered: frozenset[int] = frozenset()
-        """The positions of those that only a guard group evaluates."""
+        """Positions of the guards that only a guard group evaluates."""
         self.root: object = tree.root
         self.thread_keys = thread_keys()
         """Dispatch keys that the thread includes and excludes: the tree compares tensors under these."""
@@ -158,12 +158,12 @@ def _build(
                     _of_object(guard, known).install(in_group.manager(guard.source))
     for group in groups:
         # In the main tree a group is one guard: a function that evaluates the group's tree, or
-        # knows that nothing changed.
+        # returns True at once if nothing changed since.
         tree.manager(group.source).add_lambda_guard(group.cache(), [group.text], None)
     # Installers refer to the traced values, which must not live as long as the cache entry.
     check = FrameCheck(tuple(item.installed() for item in prepared), tree, groups)
     check.remembered = frozenset(number for number, guard in enumerate(ordered) if trees[id(guard)] is not tree)
-    # A check that refuses its own call would never match: each call would compile again.
+    # A check that fails for the call it was built for would never hold: each call would compile again.
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check

@@ -1,4 +1,4 @@
-"""Guards on the members of a class: a method that was inlined is a method still, an instance attribute hides nothing.
+"""Guards on the members of a class: an inlined method is still a method, and no descriptor hides an instance attribute.
 
     TYPE_MATCH L['self']  with members (("total", "method"),)     ___check_members(type(L['self']), total)
 
@@ -45,7 +45,7 @@ class Members:
 
     def of_instance(self, value: object) -> bool:
         """Return whether the members of a value's class are of these kinds now."""
-        # As below: a function more, for each entry that is asked, is what a call past the recompile limit waits for.
+        # Inlined from __call__: past the recompile limit a call checks every entry, and a frame for each is slow.
         cls = type(value)
         return (id(cls) == self._address and self._now.value == self._seen) or self(cls)
 
@@ -59,6 +59,6 @@ class Members:
         seen = now.value
         if any(kind_of_member(cls, name) != kind for name, kind in self._kinds):
             return False
-        # Tag 0 means that CPython tracks no version of this class at present, so nothing can be remembered.
+        # Tag 0 means that CPython tracks no version of this class at present, so the result cannot be cached.
         self._address, self._now, self._seen = (id(cls), now, seen) if seen else (0, None, 0)
         return True

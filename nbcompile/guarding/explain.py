@@ -37,12 +37,12 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     The C++ tree is evaluated. If its message has the text of a guard, or the
     name of its tensor, it is that guard; else the first whose predicate fails.
     """
-    # The C++ tree is the truth about this call. Predicates in Python, which define the guards, find the guard if the
-    # message of the tree names none.
+    # The C++ tree decides about this call. If its message names no guard, the predicates in Python, which define the
+    # guards, find the one that fails.
     message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
     if message is None:
         return None
-    # The tree says only that a group fails: the group's own tree knows which guard of it.
+    # The main tree reports only that a group fails; the group's own tree reports which guard of the group fails.
     for group in check.groups:
         if message == group.text:
             message = _message(group.root.check_verbose(resolve(group.source, scope))) or message

@@ -2,8 +2,8 @@
 
     f([entry, ...]) -> [True, False, ...]       entry.guard_type, entry.name, entry.value, entry.is_global
 
-torch.compiler's own filters (``skip_guard_on_all_nn_modules_unsafe``, ...) ask
-``entry.orig_guard.source`` whether a value belongs to a module; ours has the same methods.
+torch.compiler's own filters (``skip_guard_on_all_nn_modules_unsafe``, ...) call methods of
+``entry.orig_guard.source`` to find out whether a value belongs to a module; ours has the same methods.
 
 In torch: guard_filter_fn in torch/_dynamo/guards.py, GuardFilterEntry in
 torch/_dynamo/types.py. Read next: nbcompile/guarding/check.py

@@ -1,8 +1,8 @@
-"""A group of guards, as the guard tree sees it: one question about one module, whose answer is cached.
+"""A group of guards, which is one guard on one module for the main guard tree, with a cached result.
 
     L['self'] ___unchanged(L['self'])       in the main tree: the guards of the group run only after a change
 
-What divides guards into groups is a hook (nbcompile/hooks.py); by default there are none.
+A hook divides guards into groups (nbcompile/hooks.py); by default there are none.
 
 In torch: "tag safe" subtrees in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
 """
@@ -26,7 +26,7 @@ class GuardGroup(Protocol):
     """The name of the group in the main tree."""
     guards: list[Guard]
     types: list[Guard]
-    """Guards that depend on members of a class too, which the group does not watch: it evaluates their other half."""
+    """Guards on a type and members of its class: the group tests the type, the main tree the members."""
     root: Any
     """The guard tree of the group, evaluated on the module."""
     cached: Callable[[object], bool] | None

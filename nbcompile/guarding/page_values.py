@@ -85,14 +85,14 @@ class PageValues:
 
     def of(self, source: Source, name: str, function: Callable[[Any], Atom]) -> str:
         """Register a function of the value at a source; ``name`` has ``{}`` for the source."""
-        return self.read(name.format(expression(source)), lambda scope: _asking_nobody(function, source, scope))
+        return self.read(name.format(expression(source)), lambda scope: _without_overrides(function, source, scope))
 
     def of_type(self, source: Source, cls: type) -> Tree:
         """Build the test that the value's class is this one."""
         return trees.same(self.of(source, "type({})", lambda value: self.names.of(type(value))), self.names.give(cls))
 
 
-def _asking_nobody(function: Callable[[Any], Atom], source: Source, scope: Scope) -> Atom:
-    """Evaluate without asking the class of a tensor or a function mode."""
+def _without_overrides(function: Callable[[Any], Atom], source: Source, scope: Scope) -> Atom:
+    """Evaluate without ``__torch_function__`` of a tensor subclass or a function mode."""
     with torch._C.DisableTorchFunction():
         return function(fetch(source, scope))

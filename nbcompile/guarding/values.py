@@ -79,7 +79,7 @@ def is_same_value(value: object, expected: object) -> bool:
         number = cast("float", value)
         if math.isnan(expected):
             return math.isnan(number)
-        # 0.0 == -0.0, but 1 / x tells them apart, and a compiled constant has one of the two signs.
+        # 0.0 == -0.0, but 1 / x differs, and a compiled constant has one of the two signs.
         return number == expected and math.copysign(1.0, number) == math.copysign(1.0, expected)
     if isinstance(expected, complex):
         other = cast("complex", value)
@@ -126,7 +126,7 @@ def has_member(members: Collection[object], member: object) -> bool:
 
 def is_immortal(cls: type) -> bool:
     """Return whether a class lives as long as the process: one in C, or one that an imported module holds."""
-    # What no heap type is has static memory, in the interpreter or a C extension.
+    # A type that is no heap type has static memory, in the interpreter or a C extension.
     if not cls.__flags__ & HEAP_TYPE:
         return True
     module = None if cls.__module__ == "__main__" else sys.modules.get(str(cls.__module__))

@@ -6,7 +6,7 @@
     instructions    instructions.py                                                 for fast_call.c
     stored          stored_forms.py                                                 for the entry on disk
 
-A row has every encoding, or the reason why there is none: types say so, and ``tests/guarding`` tries each of them.
+A row has every encoding, or the reason why there is none: its types require that, and ``tests/guarding`` tests each.
 Two writers stay in ``fast/``, which nothing below it imports: ``guard_bytecode.py`` assigns slots, and
 ``disk_cache/stored_guards.py`` writes JSON. They implement the protocols of the last two modules.
 

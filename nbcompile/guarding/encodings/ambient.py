@@ -47,7 +47,7 @@ from nbcompile.torch_internals import forward_level, guards, members, shape_guar
 
 def global_state(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     state: Any = guards.GlobalStateGuard()
-    level = forward_level()  # of tensors with a tangent, which torch's state does not tell and compiled code drops
+    level = forward_level()  # of forward-mode AD: torch's state lacks it, and compiled code drops tangents
     text = "___check_global_state()"
 
     def more(_: object = None) -> bool:
@@ -249,7 +249,7 @@ def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], d
             python_text[expression(source)] = f"{name}(L)"
     if not fetchers:
         return list(shapes.expressions), {}
-    # Longest first, and no letter behind: ``L['x']`` is also the beginning of ``L['x'].size()``.
+    # Longest first, and only where no letter follows: ``L['x']`` is also the beginning of ``L['x'].size()``.
     longest_first = "|".join(map(re.escape, sorted(python_text, key=len, reverse=True)))
     mentioned = re.compile(rf"(?:{longest_first})(?!\w)")
     return [mentioned.sub(lambda found: python_text[found.group()], each) for each in shapes.expressions], fetchers

@@ -40,7 +40,7 @@ def sequence_length(guard: Guard, name: str, value: object) -> Leaf:
         return id(type(value)) == cls.address and len(cast("list[object]", value)) == length
 
     def install(manager: Any) -> None:
-        manager.add_type_match_guard(cls.address, [of_type], None)  # the length of no sequence at all would raise
+        manager.add_type_match_guard(cls.address, [of_type], None)  # C++ would raise for a value without a length
         if sized_in_c:
             manager.add_length_check_guard(length, [text], None)
         else:
@@ -65,14 +65,14 @@ def dict_keys(guard: Guard, name: str, value: object) -> Leaf:
     text = f"list(dict.keys({name})) == {list(keys)!r}"
 
     def holds(value: object) -> bool:
-        # In the order of an OrderedDict, which ``dict.keys`` does not know.
+        # In the order of an OrderedDict, which ``dict.keys`` ignores.
         return is_instance(value, dict | MappingProxyType) and is_same_value(tuple(keys_of(value)), keys)
 
     def install(manager: Any) -> None:
         if is_instance(value, MappingProxyType):
             manager.add_lambda_guard(holds, [text], None)
             return
-        # The length guard fails for what is no dict; the key guard would dereference a null pointer.
+        # The length guard fails for a value that is no dict; the key guard would dereference a null pointer.
         manager.add_dict_length_check_guard(len(keys), [text], None)
         # Strings have no lookalikes, so that the C++ guard's comparison by ``==`` is enough.
         if type(value) is dict and all(type(key) is str for key in keys):
@@ -95,7 +95,7 @@ def dict_contains(guard: Guard, name: str, value: object) -> Leaf:
         return id(type(value)) == cls.address and ((key in cast("dict[object, object]", value)) is contains)
 
     def install(manager: Any) -> None:
-        manager.add_type_match_guard(cls.address, [of_type], None)  # what is no dict would lack every key
+        manager.add_type_match_guard(cls.address, [of_type], None)  # a value that is no dict would lack every key
         if is_dict:
             manager.add_dict_contains_guard(contains, key, [text], None)
         else:
@@ -141,7 +141,7 @@ def set_members(guard: Guard, name: str, value: object) -> Leaf:
     expected = cast("frozenset[object]", guard.expected)
     cls, kinds = ExpectedObject(type(value)), set(map(type, expected))
     text = f"{name} == {describe_value(expected)}"
-    # One equal member for each, and 1 is equal to True: their types are compared with them where there are several.
+    # 1 == True: where the members have several types, each member is compared together with its type.
     typed = None if len(kinds) == 1 else frozenset(zip(map(type, expected), expected, strict=True))
     plain = type(value) in (set, frozenset)
 

@@ -2,8 +2,8 @@
 
     EQUALS_MATCH  G['k'] == 3      EQUALS 1 3      the value in slot 1 is the number 3, or the call is refused
 
-A function writes instructions and returns True, or returns False where C cannot tell: then C calls the predicate in
-Python. The slots, and how a value comes into one, are the writer's (``fast/guard_bytecode.py``).
+A function writes instructions and returns True, or returns False where C cannot evaluate the guard: then C calls the
+predicate in Python. The writer assigns the slots, and loads values into them (``fast/guard_bytecode.py``).
 
 In torch: nothing; guards are objects of C++. Read next: nbcompile/guarding/encodings/stored_forms.py
 """
@@ -46,13 +46,13 @@ class InstructionWriter(Protocol):
         """Torch's numbers for dtypes and devices."""
 
     def emit(self, operation: str, slot: int = NOTHING, number: int = 0, address: int = 0, key: object = None) -> None:
-        """Write one instruction that says yes or no."""
+        """Write one instruction that tests a value."""
 
     def slot(self, source: Source) -> int:
         """The slot of the value at an address; fetched once."""
 
     def into(self, operation: str, slot: int = NOTHING, number: int = 0, key: object = None) -> int:
-        """Write one instruction that fetches a value; the slot where it is."""
+        """Write one instruction that fetches a value; return the slot of that value."""
 
     def expect_object(self, slot: int, value: object) -> None:
         """Write that the value in a slot is this very object, which is kept alive."""
@@ -128,7 +128,7 @@ def contains(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, va
     if isinstance(expected, ExpectedKey):
         return False  # the instruction would keep the key alive
     key, wanted = expected
-    # A look-up finds what is equal: 1 in {True}. The predicate in Python compares the types, too.
+    # A look-up finds an equal item: 1 in {True}. The predicate in Python compares the types, too.
     if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
         return False
     if type(value) not in (dict, set, frozenset) or not is_hashed_in_c(key) or not (wanted or type(value) is dict):
@@ -183,7 +183,7 @@ def absent_attribute(writer: InstructionWriter, leaf: Leaf, slot: int, expected:
     tables = MODULE_TABLES if isinstance(value, torch.nn.Module) else ()
     getattr_ = torch.nn.Module.__dict__["__getattr__"] if tables else None
     own = writer.into("CLASS", slot)
-    # Only if the class's look-up is Python's own do dicts tell that an attribute is absent.
+    # An attribute that no dict has is absent only if the class looks attributes up as Python does.
     if not _is_plain(type(value), object.__dict__["__getattribute__"], getattr_):
         return False
     _expect_plain_lookup(writer, own, object.__dict__["__getattribute__"], getattr_)
@@ -196,7 +196,7 @@ def absent_attribute(writer: InstructionWriter, leaf: Leaf, slot: int, expected:
 
 
 def _expect_plain_lookup(writer: InstructionWriter, cls: int, lookup: object, fallback: object) -> None:
-    """A class finds attributes of its instances by ``__getattribute__`` and ``__getattr__`` as they are known."""
+    """Write that a class finds attributes of its instances by these ``__getattribute__`` and ``__getattr__``."""
     writer.expect_object(writer.into("MEMBER", cls, key="__getattribute__"), lookup)
     if fallback is None:
         writer.emit("LACKS_MEMBER", cls, key="__getattr__")
@@ -254,7 +254,7 @@ def no_hooks(writer: InstructionWriter, prepared: Ambient, expected: Any) -> boo
 
 
 def no_transforms(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:
-    return not expected  # that there is none, KEYS_OF_THREAD says
+    return not expected  # KEYS_OF_THREAD tests that there is none
 
 
 def same(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:

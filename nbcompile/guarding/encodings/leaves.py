@@ -38,7 +38,7 @@ def type_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def type_text(name: str, cls: type) -> str:
-    return f"___check_type_id({name}, ..), type={type.__repr__(cls)}"  # whatever its metaclass says
+    return f"___check_type_id({name}, ..), type={type.__repr__(cls)}"  # not the ``__repr__`` of its metaclass
 
 
 def id_match(guard: Guard, name: str, value: object) -> Leaf:
@@ -130,10 +130,10 @@ def _is_nan(value: object) -> bool:
 
 
 def subclasses(guard: Guard, name: str, value: object) -> Leaf:
-    """Guard on what abstract classes answer; the value is the token that changes when a class is registered."""
+    """Guard on results of ``issubclass`` for abstract classes; the value is a token that a registration changes."""
     expected = ExpectedAnswers(cast("tuple[tuple[type, type, bool], ...]", guard.expected))
     text = f"___subclass_answers({name})"
-    # The classes are asked at the first check, and only then again if any class was registered anywhere since.
+    # ``issubclass`` runs at the first check, and again only after a class was registered anywhere.
     known: list[object] = [None]
 
     def holds(token: object) -> bool:

@@ -154,7 +154,7 @@ def tensor_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
         *(trees.same(values.of(source, name, function), function(tensor)) for name, function in _OF_TENSORS),
     ]
     for name, expected, read in (("size", facts.sizes, _size), ("stride", facts.strides, _stride)):
-        # What is dynamic in this entry is read all the same, and so are the dims of a call with more of them.
+        # Dynamic sizes of this entry are read too, and so are the sizes of all dims of a call with more dims.
         names = [
             values.of(source, f"{{}}.{name}()[{dim}]", _at(read, dim))
             for dim in range(max(model.FORETOLD_DIMS, tensor.dim()))
@@ -214,10 +214,10 @@ def _atom(value: object) -> Atom:
 
 
 def spelled(value: object) -> str:
-    """A constant as text: the same for two constants that guards take for the same, and for no others.
+    """A constant as text; two constants have one text exactly if guards take them for the same.
 
     Raises:
-        NotExpressible: it is none, or too long.
+        NotExpressible: the value is no constant, or its text is too long.
     """
     text = _spelled(value)
     if len(text) > _LONGEST:
@@ -229,8 +229,8 @@ def _spelled(value: object) -> str:
     if type(value) in (tuple, slice):
         parts = (value.start, value.stop, value.step) if isinstance(value, slice) else cast("tuple[object, ...]", value)
         return f"{type(value).__name__}({', '.join(map(_spelled, parts))})"
-    # The order of a set depends on hashes, and those of texts on the process: equal sets are
-    # spelled alike when sorted.
+    # The order of a set depends on hashes, and hashes of strings on the process: the sorted items
+    # of equal sets have one text.
     if type(value) is frozenset:
         return f"frozenset({', '.join(sorted(map(_spelled, value)))})"
     if type(value) in _PLAIN or isinstance(value, enum.Enum):
@@ -289,7 +289,7 @@ def shapes(values: PageValues, prepared: Ambient, scope: Scope) -> Tree:
     assert isinstance(prepared.guard.expected, ShapeGuards)
     parts = prepared.guard.expected.expressions
     readable, fetchers = readable_conditions(prepared.guard.expected, scope)
-    with torch._C.DisableTorchFunction():  # which other guards on the process ask about
+    with torch._C.DisableTorchFunction():  # function modes have guards of their own
         texts = [
             _shape(values, part, scope)
             if part == text

@@ -4,8 +4,8 @@
     EQUALS_MATCH L['k']      3
     GLOBAL_STATE             torch's state of grad mode, autocast, default dtype, threads, ...
 
-No object is created from data: what a guard expects is taken from the current call, once it is what the entry
-says. How an object is described is the entry's (``fast/disk_cache/stored_guards.py``).
+No object is created from data: a guard expects an object of the current call, if its description is the stored one.
+The writer and the reader of the entry describe objects (``fast/disk_cache/stored_guards.py``).
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/guarding/encodings/table.py
 """
@@ -64,7 +64,7 @@ class EntryReader(Protocol):
         """Class, dtype, device and keys of the tensor at the guard's source."""
 
     def expect_same(self, now: Any, was: Any) -> None:
-        """Raise Unreadable if something is described otherwise than it was."""
+        """Raise Unreadable if a description differs from the stored one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ class Form:
 def of_value(take: Callable[[Any], object]) -> Form:
     """Form of an object, which another process cannot load.
 
-    The entry has its description, and the guard expects what is at the same source there, if that is described alike.
+        The entry stores its description. The guard of the other process expects the value at the same source, if its
+    description is equal.
     """
 
     def read(stored: EntryReader) -> object:
@@ -91,12 +92,12 @@ def of_value(take: Callable[[Any], object]) -> Form:
 
 
 def of_process(describe_state: Callable[[], Any], expected: object = None) -> Form:
-    """Form of a state of the process: the guard is about that of the moment, if it is described alike."""
+    """Form of a state of the process: the guard expects the current state, if its description is the stored one."""
 
     def read(stored: EntryReader) -> object:
         try:
             now = describe_state()
-        # A state that cannot be written (a transform is active) cannot be that of an entry, which was.
+        # A state that cannot be stored (a transform is active) differs from every stored one.
         except NotStorable as reason:
             raise Unreadable(str(reason)) from None
         stored.expect_same(now, stored.data)
@@ -174,15 +175,15 @@ def saved_tensors_hooks() -> Any:
 
 VALUE = of_value(lambda value: value)
 LITERAL = Form(lambda guard, written: encode(guard.expected), lambda stored: decode(stored.data))
-"""Form of a literal; whether it holds, the guard itself finds out."""
+"""Form of a literal, which the guard itself compares."""
 KEY = Form(
     lambda guard, written: [written.key(cast("Any", guard.expected)[0]), cast("Any", guard.expected)[1]],
     lambda stored: (stored.key(stored.data[0]), decode(stored.data[1])),
 )
-"""Form of a key, which may be a class, and whether it is there."""
+"""Form of a key, which may be a class, and of whether the container has it."""
 KEYS = Form(lambda guard, written: [written.describe(key) for key in cast("Any", guard.expected)], _read_keys)
 SUBCLASSES = Form(lambda guard, written: None, lambda stored: ())
-"""Form of what abstract classes answer: the assumptions of the entry have it, whose reader completes the guard."""
+"""Form of results of ``issubclass``: they are among the entry's assumptions, whose reader completes the guard."""
 SOURCES = Form(
     lambda guard, written: [written.number_of(source) for source in cast("tuple[Source, ...]", guard.expected)],
     lambda stored: tuple(stored.sources[at] for at in stored.data),

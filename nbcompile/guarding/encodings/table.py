@@ -51,10 +51,10 @@ class LeafEncodings:
 
     check: Callable[[Guard, str, object], Leaf]
     sentence: Callable[[str, Any], str]
-    """Function of the name of the value and what is expected of it."""
+    """Function of the name of the value and of what the guard expects."""
     page_tree: Callable[[PageValues, Leaf, Scope], Tree] | Reason
     instructions: Callable[[InstructionWriter, Leaf, int, Any, object], bool] | Reason
-    """Function of the slot of the value, what is expected, and the value at the call for which they are written."""
+    """Function of the slot of the value, what the guard expects, and the value at the call that is compiled."""
     stored: Form | Reason
 
 
@@ -71,7 +71,7 @@ class AmbientEncodings:
 
 K = GuardKind
 BY_PREDICATE = "a page gets one value: whether the predicate holds"
-ASKED = "C calls the predicate in Python"
+CALLS_PREDICATE = "C calls the predicate in Python"
 LEAVES: dict[GuardKind, LeafEncodings] = {
     K.TYPE_MATCH: LeafEncodings(
         leaves.type_match,
@@ -119,7 +119,7 @@ LEAVES: dict[GuardKind, LeafEncodings] = {
         leaves.nan_match,
         lambda name, _: f"{name} is NaN",
         page_trees.nan_match,
-        ASKED,
+        CALLS_PREDICATE,
         stored.VALUE,
     ),
     K.SEQUENCE_LENGTH: LeafEncodings(
@@ -161,21 +161,21 @@ LEAVES: dict[GuardKind, LeafEncodings] = {
         container_leaves.set_members,
         lambda name, members: f"{name} has exactly the {len(members)} items that it had",
         BY_PREDICATE,
-        ASKED,
+        CALLS_PREDICATE,
         stored.of_value(frozenset),
     ),
     K.SET_ORDER: LeafEncodings(
         container_leaves.set_order,
         lambda name, items: f"{name} has exactly the items {describe_value(list(items))}, in this order",
         BY_PREDICATE,
-        ASKED,
+        CALLS_PREDICATE,
         stored.KEYS,
     ),
     K.SUBCLASSES: LeafEncodings(
         leaves.subclasses,
         lambda _, answers: sentences.subclasses(answers),
         BY_PREDICATE,
-        ASKED,
+        CALLS_PREDICATE,
         stored.SUBCLASSES,
     ),
     K.HASATTR: LeafEncodings(
@@ -196,14 +196,14 @@ LEAVES: dict[GuardKind, LeafEncodings] = {
         leaves.tuple_iterator_length,
         lambda name, length: f"{name} has {length} items left",
         BY_PREDICATE,
-        ASKED,
+        CALLS_PREDICATE,
         stored.LITERAL,
     ),
     K.RANGE_ITERATOR_MATCH: LeafEncodings(
         leaves.range_iterator,
         lambda name, remaining: f"{name} still iterates over range{remaining}",
         BY_PREDICATE,
-        ASKED,
+        CALLS_PREDICATE,
         stored.LITERAL,
     ),
     K.TENSOR_MATCH: LeafEncodings(
@@ -305,9 +305,9 @@ AMBIENT: dict[GuardKind, AmbientEncodings] = {
 def leaf(guard: Guard, name: str, value: object) -> Leaf:
     """Prepare a guard about one value: ``name`` is its source as an expression.
 
-    ``value`` is what is there now: the traced value, or that of the first call of a process that loads the guard from
-    the store. What a guard promises is read from ``guard.expected`` and, where it promises the class of the value (or
-    dtype, device, dispatch keys), from a value that the disk cache has found to be like the traced one in these.
+    ``value`` is the traced value, or the value at the first call of a process that loads the guard from the store. What
+    a guard expects is read from ``guard.expected``. Where it expects a class (or a dtype, device, dispatch keys), these
+    are read from ``value``: the disk cache has compared them with those of the traced value.
 
     Raises:
         KeyError: the kind is about several values (check.py installs those).
