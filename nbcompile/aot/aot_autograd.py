@@ -47,7 +47,7 @@ from nbcompile.torch_internals import interrupts
 SIZES_CHANGE_REASON = "an in-place operator changes the sizes or strides of an input (unsqueeze_, t_, ...)"
 
 
-# Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
+# Compile the backward graph now, not in the first backward(): its errors and its record come with the forward's.
 # Common subexpressions are eliminated by our own pass: torch's imports Inductor.
 AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False, "unlift_effect_tokens": True}
 
@@ -63,7 +63,7 @@ def compile_with_aot_autograd(
     """Trace, partition and compile a captured graph by torch's AOTAutograd; arguments as ``compile_graph``'s.
 
     Raises:
-        NeedsEagerFallback: the compiled graph would compute something else than eager mode.
+        NeedsEagerFallback: the compiled graph would not compute what eager mode computes.
     """
     check_no_views_in_inference_mode(module)
     count = len(example_inputs)
@@ -97,10 +97,10 @@ def compile_with_aot_autograd(
 def _call_aot_autograd(
     callbacks: _Callbacks, example_inputs: Sequence[Any], table: Table, mutate_in_graph: bool
 ) -> tuple[CompiledFunction, Any]:
-    """Torch's own function around the compiled graphs, and its ViewAndMutationMeta (None where there is none)."""
+    """The callable that AOTAutograd builds of the compiled graphs, and its ViewAndMutationMeta, if it has one."""
     internals = torch_internals.guards_context()
     with contextlib.ExitStack() as stack:
-        # An interrupt inside of torch's own state would leave it half changed; compilers
+        # An interrupt in torch's own code would leave its state half changed; our compilers
         # may be interrupted (_compile_as).
         stack.enter_context(interrupts.deferred())
         # Guards, and our wrappers of the compiled programs, read the mode in which the graph is called.
@@ -169,7 +169,7 @@ class _Callbacks:
         return self.halves["backward"]
 
     def runtime_metadata(self, aot_metadata: Any) -> RuntimeMetadata | str | None:
-        """Runtime metadata of what was compiled, as ``runtime_metadata_of``; None where AOTAutograd left none."""
+        """Runtime metadata of the compiled programs, as of ``runtime_metadata_of``; None if AOTAutograd left none."""
         if aot_metadata is None:
             return None
         without_gradient = None if self.inference_programs else self.inputs_without_gradient
@@ -180,7 +180,7 @@ class _Callbacks:
         return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, edges, shared)
 
     def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
-        """Cut the joint graph into a forward and a backward graph."""
+        """Partition the joint graph into a forward and a backward graph."""
         check_grad_mode_ops(joint)
         provenance.mark_origins(joint.graph, self.module.graph)
         self.compilers.on_joint_graph(joint)
@@ -249,7 +249,7 @@ def _only_views(
 ) -> BoxedFunction | None:
     """Make the program of a graph whose results are views of its inputs; it runs instead of what was compiled.
 
-    Several views that one operator makes are new tensors for AOTAutograd where a gradient flows. Eager mode has views.
+    AOTAutograd returns new tensors for several views of one operator where a gradient flows. Eager mode returns views.
     """
     if isinstance(runtime_metadata, str) or runtime_metadata.mutated_inputs or any(runtime_metadata.dynamic_dims):
         return None

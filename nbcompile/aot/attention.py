@@ -28,14 +28,14 @@ from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.attention import ATTENTION, Decide, Sizes
 
 SMALL_SCORES = 4096
-"""Scores, of all heads, up to which the separate steps are faster: two products and a kernel cost less than one call of
-the operator, which is Python, and the scores stay in the first cache."""
+"""Number of scores of all heads up to which the separate steps are faster: two products and a kernel cost less than one
+call of the operator, which is in Python, and the scores stay in the L1 cache."""
 
 
 def fuse_attention(module: fx.GraphModule, decide: Decide | None = None) -> tuple[str, ...]:
     """Replace attention patterns of a functional graph of CPU tensors; return notes for the record.
 
-    Without ``decide``, all but those of few scores, for which the separate steps are faster on a CPU.
+    Without ``decide``, all patterns are replaced but those with few scores, whose separate steps are faster on a CPU.
     """
     notes = []
     for weights in module.graph.find_nodes(op="call_function", target=aten._softmax.default):

@@ -89,7 +89,7 @@ def match_attention(weights: fx.Node, module: fx.GraphModule) -> Attention | Non
 
 def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     """Follow the scores back to their matrix product, if the kernel can do every step between."""
-    # Another user (an output, the weights for a plot) needs the scores in memory, which the kernel never writes.
+    # Another user (an output, such as weights for a plot) needs the scores in memory, and the kernel never writes them.
     if not isinstance(node, fx.Node) or len(node.users) != 1 or _value(node).shape[-2:] != shape[-2:]:
         return None
     if node.target is aten.bmm.default:
@@ -105,7 +105,7 @@ def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape:
         return _match_where(node, module, matched, shape)
     #     softmax( where(mask, (q @ k) * scale + bias, -inf) ) @ v        matched from the softmax to the left:
     #     steps = (mask, bias), then scale, then the product
-    # The walk goes up from the softmax. A scale met before this addition multiplies the bias, too: (q @ k + bias) * s.
+    # The search starts at the softmax. A scale found before this addition scales the bias, too: (q @ k + bias) * s.
     if node.target is aten.add.Tensor and not node.kwargs and matched.scale == 1.0:
         return _match_bias(node, module, matched, shape)
     return None
@@ -132,13 +132,13 @@ def _match_mask(
     condition, masks_where_true, filler = mask
     if filler is None:
         return None
-    # The walk goes up from the softmax: a scale met before this mask also scales what the mask fills in.
+    # The search starts at the softmax: a scale found before this mask also scales the number that the mask fills in.
     steps = (*matched.steps, _Mask(condition, masks_where_true, filler * matched.scale))
     return _match_scores(scores, module, replace(matched, steps=steps), shape)
 
 
 def _match_bias(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
-    # Addition commutes: whichever operand has all the elements may be the scores. The other one may be broadcast.
+    # Addition commutes: the operand with all the elements may be the scores. The other one may be broadcast.
     for scores, bias in (node.args, node.args[::-1]):
         if isinstance(bias, fx.Node) and isinstance(scores, fx.Node) and _value(scores).shape == _value(node).shape:
             with_bias = replace(matched, steps=(*matched.steps, bias))

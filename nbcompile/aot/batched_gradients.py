@@ -32,7 +32,7 @@ def run_members(
 
     Args:
         run: Takes the gradients of the outputs, returns those of the inputs.
-        gradients: Those of the outputs; at least one of them is a batch.
+        gradients: Gradients of the outputs; at least one of them is a batch.
     """
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()

@@ -33,7 +33,7 @@ def mark_channels_last(module: fx.GraphModule) -> tuple[str, ...]:
     # With a window of one pixel both formats are about as fast: such convolutions follow the others.
     if not any(_is_profitable(node) for node in eligible):
         return ()
-    # All that can be: between a marked convolution and another one elements are transposed.
+    # All eligible convolutions are marked: between a marked one and another one elements are transposed.
     for node in eligible:
         node.meta[CHANNELS_LAST] = True
     return (f"channels last: {len(eligible)} convolution{'s' if len(eligible) > 1 else ''}",)

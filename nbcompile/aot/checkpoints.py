@@ -3,8 +3,8 @@
     captured   tag_activation_checkpoint(wrap_body_0, x)     for AOTAutograd, which traces it and draws once
     eager      torch.utils.checkpoint.checkpoint(body, x)    the user's call, around the graph of the body
 
-Called in eager mode, torch's operator recomputes the body in backward with new random numbers: the gradient would be
-that of another dropout than the loss's.
+Called in eager mode, torch's operator recomputes the body in backward with new random numbers: the gradient would
+belong to another dropout mask than the loss.
 
 In torch: torch/_higher_order_ops/wrap.py (TagActivationCheckpoint; ``backend="eager"`` draws anew). Read next:
 nbcompile/backends/builtin.py

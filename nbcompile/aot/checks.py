@@ -3,8 +3,8 @@
     F.one_hot(ids, 3)                eager mode: RuntimeError for an id of 7. As ATen traces it: a comparison
     torch.istft(s, 16, window=w)     eager mode: RuntimeError for windows of zeros. By the definition in Python: NaN
 
-Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition does, or asks for the
-same values in a way that is checked.
+Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition does, or that reads
+a value by a checked index.
 
 In torch: one_hot of torch/_decomp/decompositions.py, which asserts; istft of torch/_refs/__init__.py, which does not:
 there the result is NaN. Read next: nbcompile/aot/compile.py
@@ -22,7 +22,7 @@ from nbcompile import torch_internals
 
 
 def keep(module: torch.fx.GraphModule) -> None:
-    """Replace, in a captured graph, what would lose its check."""
+    """Replace the calls of a captured graph that would lose their check."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in CHECKED:
             node.target = CHECKED[node.target]
@@ -31,7 +31,7 @@ def keep(module: torch.fx.GraphModule) -> None:
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-    """The ids compared with each class, after eager's checks of them, which run whether the result is used or not."""
+    """Compare the ids with each class, after eager's checks of them, which run whether the result is used or not."""
     # Without num_classes the number of classes depends on data. Under vmap eager mode checks nothing.
     if num_classes < 0 or tensor.dtype != torch.int64 or torch_internals.is_batched(tensor):
         return torch.nn.functional.one_hot(tensor, num_classes)
@@ -44,7 +44,7 @@ def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 def binary_cross_entropy(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, *arguments: Any, **keywords: Any
 ) -> torch.Tensor:
-    """The loss of probabilities and targets that were checked: each is from 0 to 1."""
+    """Compute the loss, after a check that each probability and each target is from 0 to 1."""
     loss = torch.nn.functional.binary_cross_entropy
     if not isinstance(target, torch.Tensor):
         return loss(input, target, weight, *arguments, **keywords)
@@ -74,7 +74,7 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> torch.Tensor:
-    """The signal of a spectrum, after eager's check that the windows leave no element of it uncovered."""
+    """Compute the signal of a spectrum, after eager's check that the windows cover each element of the signal."""
     # The definition in Python, since C++ reads the check's result to raise: it would need data.
     with torch_internals.rules_in_python(True):
         signal = torch.istft(

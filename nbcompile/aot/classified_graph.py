@@ -1,4 +1,4 @@
-"""The joint graph, with the parts that a partition may move and those that it may not.
+"""The joint graph, with its nodes classified into those of the forward and those of the backward pass.
 
     ClassifiedGraph(joint).backward   nodes that need a tangent: they run in the backward pass
 
@@ -83,7 +83,7 @@ class ClassifiedGraph:
     @cached_property
     def backward(self) -> frozenset[torch.fx.Node]:
         """Nodes that depend on a tangent."""
-        # Nodes are in topological order: whatever a node reads was looked at before it, so that one pass is
+        # Nodes are in topological order: the operands of a node were visited before it, so that one pass is
         # enough. Tangents come first.
         found = set(self.tangents)
         for node in self.nodes:
@@ -94,8 +94,8 @@ class ClassifiedGraph:
     @cached_property
     def forward(self) -> frozenset[torch.fx.Node]:
         """Inputs, nodes that the results depend on, and the further results of operators among them."""
-        # From the end: users come before what they read. Of an operator with several results all are forward
-        # as soon as one is, since it computes all of them at once.
+        # In reverse order: users are visited before their operands. If one result of an operator is in the forward
+        # pass, all its results are, since it computes all of them at once.
         found = {*self.results, *self.inputs}
         for node in reversed(self.nodes):
             if node in found:
@@ -111,8 +111,8 @@ class ClassifiedGraph:
     @cached_property
     def distance(self) -> dict[torch.fx.Node, int]:
         """Number of operators between each node and the backward, along the shortest path."""
-        # From the end: users have their distance before what they read. What the forward does not compute is in
-        # the backward, at distance 0.
+        # In reverse order: users have their distance before their operands. A node that the forward does not
+        # compute is in the backward, at distance 0.
         steps: dict[torch.fx.Node, int] = {}
         for node in reversed(self.nodes):
             after = (steps[user] + 1 for user in node.users if user in steps)

@@ -56,10 +56,10 @@ def compile_graph(
 
     Args:
         module: the captured graph; returns a tuple; parameters and buffers are placeholders.
-        example_inputs: tensors (fake or real) and ints (symbolic or not), one per placeholder, as they
-            are *before* the graph runs (a fake tensor that tracing mutated would mislead).
-        compilers: get functional graphs of ATen operators.
-        decompositions: operators to be written in terms of simpler ones.
+        example_inputs: tensors (fake or real) and ints (symbolic or not), one per placeholder, in their
+        state *before* the graph runs (a fake tensor that tracing mutated has another one).
+        compilers: functions that compile functional graphs of ATen operators.
+        decompositions: functions that compute an operator by simpler ones.
         recompute: partition the joint graph by a minimum cut, so that the backward recomputes cheap values
             instead of saving them; otherwise save what eager saves.
         mutate_in_graph: a mutated input is written by the graph itself (``aten.copy_`` at its end), which
@@ -172,7 +172,7 @@ def _partition_and_compile(
     if recompute:
         passes.remove_detach(traced.graph)
         passes.make_complex_literals_exact(traced.graph)
-        # Before the graph is cut: the backward then shares with the forward what both compute.
+        # Before the partition: the backward then shares with the forward the values that both compute.
         if fuel.allows("pass", "eliminate_common_subexpressions"):
             passes.eliminate_common_subexpressions(traced.graph)
         # A parameter lives as long as its module: to save it for the backward costs no memory.

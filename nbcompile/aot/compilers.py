@@ -33,7 +33,7 @@ def _ignore(_module: torch.fx.GraphModule) -> None:
 
 
 ViewCompiler = Callable[[InputViews], BoxedFunction | None]
-"""Makes a program that returns the views; None where AOTAutograd should make them."""
+"""Function that compiles a program which returns the views; it returns None if AOTAutograd should create them."""
 
 
 def _left_to_aot_autograd(_views: InputViews) -> BoxedFunction | None:
@@ -43,7 +43,7 @@ def _left_to_aot_autograd(_views: InputViews) -> BoxedFunction | None:
 
 @contextlib.contextmanager
 def _run_afterwards(task: Callable[[], object]) -> Iterator[None]:
-    # Without a C++ compiler to wait for, the task simply comes after the block.
+    # Without a C++ compiler to wait for, the task simply runs after the block.
     yield
     task()
 

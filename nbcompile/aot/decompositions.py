@@ -2,13 +2,13 @@
 
     aten.logit(x)   ->   aten.log(x / (1 - x))          pointwise operators, which fuse
 
-An operator is listed when its parts fuse into loops that are as fast as, or
-faster than, its own kernel. It is not listed when lowering/ knows it directly,
-when its kernel in ATen is better than any loop (matrix products, convolutions,
-attention, sorting), or when it draws random numbers: those run as eager runs
-them, so that one seed gives one result (or are lowered as they are:
-lowering/randomness.py). In-place variants never appear here,
-as the graph is functional by now.
+An operator is listed if its parts fuse into loops that are at least as fast as
+its own kernel. It is not listed if lowering/ has a lowering of it, if its
+kernel in ATen is better than any loop (matrix products, convolutions,
+attention, sorting), or if it draws random numbers: such operators run as in
+eager mode, so that one seed gives one result, or have a lowering
+(lowering/randomness.py). In-place variants never appear here, as the graph is
+functional already.
 
 In torch: torch/_decomp/decompositions.py holds the definitions,
 torch/_inductor/decomposition.py the choice that Inductor makes. Read next:
@@ -26,22 +26,22 @@ from nbcompile import torch_internals
 
 Table = Mapping[torch._ops.OpOverload, Callable[..., object]]
 
-# Activations that lowering/ does not know itself (it knows gelu, silu, elu, mish, softplus, ...).
+# Activations without a lowering (gelu, silu, elu, mish, softplus, ... have one).
 ACTIVATIONS = ("celu", "selu", "glu", "hardshrink", "softshrink", "_prelu_kernel")
 
-# Derivatives are formulas too; a training step spends its pointwise time here.
+# Derivatives are formulas too: most of the pointwise time of a training step.
 ACTIVATION_GRADIENTS = (
     "elu_backward", "mish_backward", "glu_backward", "hardswish_backward", "hardsigmoid_backward",
     "_prelu_kernel_backward", "logit_backward",
 )  # fmt: skip
 
-# Arithmetic that is two or three operators in one name.
+# Arithmetic: one name for two or three operators.
 ARITHMETIC = (
     "addr", "logit", "nan_to_num", "xlogy", "special_xlog1py", "special_entr", "sinc", "deg2rad", "rad2deg",
     "heaviside", "isneginf", "isposinf", "logaddexp", "logaddexp2",
 )  # fmt: skip
 
-# Normalisations: a reduction, then pointwise work on the same rows (lowering/ knows layer norm).
+# Normalisations: a reduction, then pointwise work on the same rows (layer norm has a lowering).
 NORMALISATIONS = (
     "native_group_norm", "native_group_norm_backward", "native_batch_norm", "native_batch_norm_backward",
     "_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
@@ -69,7 +69,7 @@ IMAGES = (
     "adaptive_max_pool2d", "adaptive_max_pool3d", "channel_shuffle",
 )  # fmt: skip
 
-# Moving data, where a view, a `where` or a scatter says the same.
+# Moves of data that are a view, a `where` or a scatter.
 DATA_MOVEMENT = (
     "rot90", "diag_embed", "select_backward", "slice_backward", "diagonal_backward", "trace",
     "pixel_shuffle", "pixel_unshuffle", "unfold_backward",
@@ -81,7 +81,7 @@ NAMES = (
 )  # fmt: skip
 
 
-# Their definitions refuse complex numbers; ATen's kernels, which run instead, do not.
+# Their definitions raise for complex numbers; ATen's kernels, which run instead, do not.
 REAL_ONLY = ("nan_to_num",)
 
 

@@ -3,8 +3,8 @@
     forward    y = sin(x) @ w        returns y | saves x, w, sin(x)
     backward   sin(x) shares its memory with no input, result or gradient: it is donated
 
-Such an input of the backward graph is freed after its last use, unless the graph is kept (``retain_graph=True``), as
-autograd is then an owner as well.
+Such an input of the backward graph is freed after its last use, unless the graph is retained
+(``retain_graph=True``), as autograd is then an owner as well.
 
 In torch: collect_bw_donated_buffer_idxs in torch/_functorch/_aot_autograd/graph_compile.py. Read next:
 nbcompile/scheduling/memory.py
@@ -25,7 +25,7 @@ def mark(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int) -> boo
 
     Args:
         forward: Its output lists the results, then what it saves.
-        backward: What was saved comes in under its own name.
+        backward: Its placeholders have the names of the saved values.
         results: Number of results.
     """
     returned: Any = forward.output_node().args[0]

@@ -1,4 +1,4 @@
-"""Exposed memory: what the program may overwrite between the forward and the backward graph.
+"""Exposed memory: the tensors that the program may overwrite between the forward and the backward graph.
 
     y = (a + 1).sin()         eager saves a + 1
     forward    saves add      a is the program's: after a.mul_(2), or a step of an optimiser, a + 1 is another number
@@ -6,7 +6,7 @@
 Inputs and results are exposed. The forward saves them where eager does, so that the same writes are errors, and writes
 that autograd does not see (``a.data.mul_(2)``) have the same effect. Elsewhere it saves what is computed from them.
 
-In torch: nothing; there the backward raises, or its gradient is of other numbers. Read next: nbcompile/aot/partition.py
+In torch: nothing; there the backward raises, or its gradient differs. Read next: nbcompile/aot/partition.py
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def mark_saved(joint: torch.fx.Graph, results: int, forward: Collection[torch.fx
     Args:
         joint: a joint graph as it was traced.
         results: number of results of the forward pass.
-        forward: what was there before autograd ran; None: as AOTAutograd has tagged the nodes.
+        forward: the nodes that were created before autograd ran; None: by the tags of AOTAutograd.
     """
     nodes = [node for node in joint.nodes if node.op != "output"]
     if forward is None:
@@ -55,7 +55,7 @@ def unsaved(joint: torch.fx.Graph, results: Iterable[torch.fx.Node]) -> frozense
 def saved_in_eager_alone(
     graph: torch.fx.Graph, exposed: Iterable[torch.fx.Node], saved: Iterable[torch.fx.Node]
 ) -> list[torch.fx.Node]:
-    """Exposed values that eager mode saves, and the partition does not: autograd is to notice a write all the same."""
+    """Exposed values that eager mode saves and the partition does not: autograd has to detect a write to them, too."""
     marked = {memory(node) for node in graph.nodes if node.meta.get(SAVED_IN_EAGER)}
     missing = marked - {memory(node) for node in saved} - {0}
     return list({memory(node): node for node in exposed if memory(node) in missing}.values())
@@ -78,7 +78,7 @@ def shared_with_results(forward: torch.fx.Graph, results: int) -> list[tuple[int
 
 
 def save_what_reads(joint: torch.fx.Graph, results: int) -> None:
-    """Forbid torch's partitioner to run operators again that read exposed memory which eager mode does not save."""
+    """Ban from recomputation the operators that read exposed memory which eager mode does not save."""
     unread = unsaved(joint, (node for node in _returned(joint)[:results] if isinstance(node, torch.fx.Node)))
     for node in joint.nodes:
         reads = node.op == "call_function" and any(memory(operand) in unread for operand in node.all_input_nodes)

@@ -1,6 +1,6 @@
 """Calls in a captured graph: their names, and whether they write into their first argument.
 
-    x += y, x.t_(), relu(x, inplace=True)       works_in_place(node) is True
+    x += y, x.t_(), relu(x, inplace=True)       is_in_place(node) is True
 
 In torch: torch/fx/node.py. Read next: nbcompile/aot/self_overlapping_writes.py
 """

@@ -1,4 +1,4 @@
-"""Detects writes of which autograd is not to know: through ``x.data``, or with the version put back.
+"""Detection of writes that are hidden from autograd: through ``x.data``, or with the version counter restored.
 
     y = x * x
     x.data.add_(1)                # eager: x._version stays, and the derivative of y exists
@@ -29,7 +29,7 @@ def _storages_of(nodes: Iterable[torch.fx.Node]) -> set[int]:
 
 
 def writes_unseen(module: torch.fx.GraphModule) -> bool:
-    """Return whether a captured graph writes to what ``x.data`` gave, or puts the version of an input back."""
+    """Return whether a captured graph writes to a result of ``x.data``, or restores the version of an input."""
     graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
     nodes = [node for graph in graphs for node in graph.nodes]
     # x.data shares memory but no version counter with x. After functionalization a write to it is a write to x.
@@ -37,5 +37,5 @@ def writes_unseen(module: torch.fx.GraphModule) -> bool:
     inputs = _storages_of(node for node in nodes if node.op == "placeholder")
     preserved = (node.all_input_nodes for node in nodes if node.target is _SET_VERSION)
     hidden |= inputs & _storages_of(itertools.chain.from_iterable(preserved))
-    # A write to any view of a hidden storage counts: functionalisation knows storages, not names.
+    # A write to any view of a hidden storage counts: functionalisation tracks storages.
     return bool(hidden) and any(not hidden.isdisjoint(storages(mutated_argument(node))) for node in nodes)

@@ -95,8 +95,8 @@ def with_alias_check(
         nonlocal known
         tensors = list(map(arguments.__getitem__, positions))
         starts = tuple(map(_data_ptr, tensors))
-        # Most calls have the parameters of the one before. The answer is read and written as one value:
-        # other threads call, too.
+        # Most calls have the parameters of the previous one. The cached result is read and written as one
+        # value, since other threads call, too.
         last_starts, overlaps = known
         if not is_static or starts != last_starts:
             sizes = extents if is_static else map(_known_extent, tensors, extents)
@@ -179,10 +179,10 @@ def _inner_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def loses_offset(metadata: Any, examples: Sequence[Any]) -> bool:
-    """Return whether AOTAutograd would make a returned view of an input at a wrong storage offset.
+    """Return whether AOTAutograd would return a view of an input at a wrong storage offset.
 
     A view with symbolic sizes is not replayed: it is created from sizes, strides and offset of what the graph returns.
-    If the input is mutated, that is a view of its new value, whose storage begins with it.
+    If the input is mutated, the graph returns a view of its new value, which begins at the start of its storage.
     """
     return any(
         output.output_type.name == "alias_of_input"

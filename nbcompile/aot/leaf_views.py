@@ -1,11 +1,11 @@
-"""Views that were created without gradients, of what needs them: leaves for autograd, as in eager mode.
+"""Views that were created without gradients, of tensors that require them: leaves for autograd, as in eager mode.
 
     with torch.no_grad():
         rows = weight[1:]         # requires grad, as its base does, and is a leaf: no gradient of it reaches weight
     return rows                   # AOTAutograd gives a view that autograd recorded
 
-A compiled graph is given such a view once more, without gradients. If the graph continues to compute with it, the
-gradients are rows.grad in eager mode, which no compiled graph can give: it runs as it was captured.
+A compiled graph creates such a view once more, without gradients. If the graph continues to compute with it, the
+gradients are rows.grad in eager mode, which no compiled graph can set: such a graph falls back to eager.
 
 In torch: nothing; torch.compile's view passes gradients on. Read next: nbcompile/aot/runtime_wrapper.py
 """
@@ -37,13 +37,13 @@ class LeafView(NamedTuple):
 
 
 def eager_reason(module: torch.fx.GraphModule) -> str:
-    """The reason why a graph runs as it was captured, or an empty text."""
-    # AOTAutograd fails there, and leaves torch's dispatcher in a state in which no tensor can be created.
+    """The reason why a graph falls back to eager, or an empty text."""
+    # AOTAutograd fails for them, and leaves torch's dispatcher in a state in which no tensor can be created.
     if _views_in_inference_mode(module):
         return INFERENCE_REASON
     try:
         return REASON if _is_differentiated(module) else ""
-    except RuntimeError:  # autograd answers no question about such a view after a write to its base
+    except RuntimeError:  # autograd raises for such a view after a write to its base
         return WRITTEN_REASON
 
 
@@ -67,14 +67,14 @@ def views_in_inference_mode(module: torch.fx.GraphModule) -> Iterator[tuple[torc
         elif node.target is _LEAVE:
             entered.discard(node.args[0])
         elif entered:
-            # What an operator makes there is an inference tensor, unless it is a view of another one.
+            # A result of an operator in that mode is an inference tensor, unless it is a view of another one.
             views = [value for value in _values(node) if value._is_view() and not value.is_inference()]
             if views:
                 yield node, views
 
 
 def _is_differentiated(module: torch.fx.GraphModule) -> bool:
-    """Return whether something that requires grad is computed of a leaf that the graph returns."""
+    """Return whether a value that requires grad is computed from a leaf that the graph returns."""
     return any(
         user.op != "output" and any(value.requires_grad and not value.is_leaf for value in _values(user))
         for leaf, node in _returned(module)
@@ -93,7 +93,7 @@ def with_leaf_views(compiled: Callable[..., Any], module: torch.fx.GraphModule) 
 
 
 def as_leaves(compiled: Callable[..., Any], leaves: Sequence[LeafView]) -> Callable[..., Any]:
-    """A callable that gives some results of another one as views created without gradients."""
+    """A callable that returns some results of another one as views created without gradients."""
 
     def call(*arguments: Any) -> Sequence[Any]:
         results = list(compiled(*arguments))
@@ -111,12 +111,12 @@ def _returned(module: torch.fx.GraphModule) -> Iterator[tuple[LeafView, torch.fx
     """Results of a captured graph that are such leaves."""
     output = module.graph.output_node().args[0]
     inputs = [value for node in module.graph.find_nodes(op="placeholder") for value in _values(node)]
-    # A view of an input that is a view itself has the base of that one, and requires grad only if the base does.
+    # A view of an input that is itself a view has the input's base, and requires grad only if the base does.
     bases = {id(value._base) for value in inputs if value.requires_grad and value._base is not None}
     known = {id(value) for value in inputs}
     for position, node in enumerate(output if isinstance(output, Iterable) else ()):
         values = list(_values(node)) if isinstance(node, torch.fx.Node) else []
-        # An input is the leaf that it was.
+        # An input is still a leaf.
         if len(values) == 1 and id(values[0]) not in known and _is_leaf_view(values[0], bases):
             yield LeafView(position, values[0].requires_grad), node
 

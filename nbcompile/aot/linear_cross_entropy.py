@@ -3,8 +3,8 @@
     logits = linear(x, w, b)           ->     sums, picked, totals = linear_cross_entropy(x, w, b, target, -100)
     loss = cross_entropy(logits, target)      loss = loss_of_rows(sums, picked, totals, target, ...)
 
-For graphs of a GPU, and logits that need much memory: those, their logarithms and their gradient are as large as all of
-a model's other activations together where there are many classes. The backward computes the logits again, so it has a
+For graphs of a GPU, and logits that need much memory: with many classes the logits, their logarithms and their gradient
+are as large as all other activations of a model together. The backward recomputes the logits, so it has one matrix
 product more than eager mode's.
 
 In torch: torch/nn/functional.py (linear_cross_entropy). Read next: nbcompile/ir/linear_cross_entropy.py
@@ -25,7 +25,7 @@ from nbcompile.ir.index import index, indices, known_equal
 from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
 
 LEAST_BYTES = 1 << 28
-"""Bytes of logits from which they are not held."""
+"""Bytes of logits from which on they are not materialised."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 _VIEWS = ("view", "reshape", "flatten")
 _NAMES = ("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
@@ -41,7 +41,7 @@ class _Pattern:
     loss: fx.Node
     target: Any
     options: tuple[Any, ...]
-    """Number of the reduction, ignored target, smoothing."""
+    """Number of the reduction (as in ATen), ignored target, smoothing."""
 
 
 def fuse_linear_cross_entropy(module: fx.GraphModule, *, is_target: bool) -> tuple[str, ...]:
@@ -134,8 +134,8 @@ def _reason_of_move(linear: fx.Node, loss: fx.Node) -> str:
         return "a transform of torch.func is applied"
     if _value(loss).dtype != _value(linear).dtype:
         return "the loss is in another type, as under autocast"
-    # The layer moves down to the loss. What is between must neither write
-    # a tensor that it reads nor change a mode that it was called in.
+    # The layer moves down to the loss. No node between them may write
+    # a tensor that the layer reads, or change a mode in which it was called.
     nodes = list(linear.graph.nodes)
     for node in nodes[nodes.index(linear) + 1 : nodes.index(loss)]:
         if _has_effect(node):
@@ -144,7 +144,7 @@ def _reason_of_move(linear: fx.Node, loss: fx.Node) -> str:
 
 
 def _has_effect(node: fx.Node) -> bool:
-    # What has no value is called for an effect: a mode is set, elements are set.
+    # A node without a value is called for an effect: it sets a mode, or elements.
     return node.op.startswith("call_") and (is_in_place(node) or "out" in node.kwargs or _value(node) is None)
 
 
@@ -189,7 +189,7 @@ def _replace(graph: fx.Graph, found: _Pattern) -> None:
 
 
 def _size(graph: fx.Graph, tensor: fx.Node, dimension: int) -> Any:
-    """A size as the argument of a call: a number, or the node that asks for it."""
+    """A size as the argument of a call: a number, or the node that computes it."""
     size = _value(tensor).shape[dimension]
     if isinstance(size, int):
         return size

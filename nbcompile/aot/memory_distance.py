@@ -4,8 +4,8 @@
     y[i:i+3], y[j:j+3]                  apart in this call: a guard says i + 3 <= j
     y[:, :k], y[:, k:]                  apart within each row: a guard says that a row ends before the next one
 
-What overlaps in the call that was captured runs as it was captured, which is right for every other call, too. What does
-not has to stay so: by a guard on the sizes, or the answer is that it may overlap.
+A graph whose tensors overlap in the captured call falls back to eager, which is right for every other call, too.
+Tensors that do not overlap must stay apart: a guard on the sizes ensures it, or the result is that they may overlap.
 
 In torch: nothing; torch.compile reads all before it writes. Read next: nbcompile/aot/overlapping_operands.py
 """
@@ -29,7 +29,7 @@ def same_layout(one: torch.Tensor, other: torch.Tensor) -> bool:
     # No guard on an unbacked size is possible: there equal formulas are equal, and all others count as different.
     if one.dim() != other.dim() or any(torch_internals.is_unbacked(number) for pair in pairs for number in pair):
         return one.dim() == other.dim() and all(str(first) == str(second) for first, second in pairs)
-    # All examples first: a guard on one pair would be in vain if the next one differs.
+    # All examples first: a guard on one pair would be useless if the next pair differs.
     return _are_equal_now(pairs) and all(bool(first == second) for first, second in pairs)
 
 
@@ -41,8 +41,8 @@ def share_bytes(first: torch.Tensor, second: torch.Tensor) -> bool:
         return True
     if first.numel() == 0 or second.numel() == 0:  # a guard, as each size that is 0 has already
         return False
-    # If they overlap in this call already, the answer is right
-    # for every call; only "apart" needs a guard to stay true.
+    # If they overlap in this call, True is right for every call;
+    # only "apart" needs a guard to stay true.
     return _share_bytes_now(first, second) or not _stay_apart(_Region(first), _Region(second))
 
 
@@ -74,12 +74,12 @@ class _Region:
         return self.start + sum((size - 1) * step for step, size in self.dimensions) + self.width
 
     def drop(self, dimension: tuple[Number, Number]) -> None:
-        """Look at the first index of a dimension only."""
+        """Restrict the region to the first index of a dimension."""
         self.dimensions.remove(dimension)
 
 
 def _stay_apart(first: _Region, second: _Region) -> bool:
-    """Guard that two regions which are apart stay so; False if no guard is known that says it."""
+    """Add a guard that two regions which are apart stay apart; False if no such guard is known."""
     while True:
         for lower, upper in ((first, second), (second, first)):
             # Of symbols, ``_now`` compares the examples, and ``bool`` of a comparison adds it as a guard.
@@ -95,7 +95,7 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
             return False
         first.drop(one)
         second.drop(other)
-        # First by the examples of both, and then as guards: one that was added in vain would cause recompilations.
+        # First by the examples of both, and then as guards: a useless guard would cause recompilations.
         for lower, upper in ((first, second), (second, first)):
             if _now(upper.end() - lower.start) > _now(one[0]):
                 return False
@@ -111,24 +111,24 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
 
 
 def _share_bytes_now(first: torch.Tensor, second: torch.Tensor) -> bool:
-    # A byte of both: start + sum of (times * step) is equal in the two, so that the steps of one minus those of
-    # the other add up to the distance of their starts. One row of the search is (step, fewest times, most times).
+    # A common byte: start + sum of (count * step) is equal in the two, so that the steps of one minus those of
+    # the other add up to the distance of their starts. One row of the search is (step, lowest count, highest count).
     first_steps, second_steps = _steps(first), _steps(second)
     distance = _start(second) - _start(first)
-    # In the first a step is taken 0 to n times, in the second as well: as one sum, -m to n times.
+    # The first takes a step 0 to n times, the second 0 to m times: their difference takes it -m to n times.
     steps = sorted({*first_steps, *second_steps}, reverse=True)
     times = [(step, -second_steps.get(step, 0), first_steps.get(step, 0)) for step in steps]
     return first.numel() != 0 and second.numel() != 0 and _reaches(distance, times)
 
 
 def _reaches(distance: int, times: Sequence[tuple[int, int, int]]) -> bool:
-    """True if steps, each from the least to the most number of times, add up to a distance; the largest step first."""
+    """True if steps, each taken between its lowest and highest count, add up to a distance; the largest step first."""
     if not times:
         return distance == 0
     (step, least, most), rest = times[0], times[1:]
     lowest = sum(size * few for size, few, _ in rest)
     highest = sum(size * many for size, _, many in rest)
-    # What is left has to be within reach of the smaller steps: few numbers of times are tried.
+    # The smaller steps must be able to cover the rest: so few counts are tried.
     first = max(least, -((highest - distance) // step))
     last = min(most, (distance - lowest) // step)
     return any(_reaches(distance - step * count, rest) for count in range(first, last + 1))
@@ -139,7 +139,7 @@ def _start(tensor: torch.Tensor) -> int:
 
 
 def _steps(tensor: torch.Tensor) -> dict[int, int]:
-    """Largest number of times of each step in memory, by its size in bytes."""
+    """Highest count of each step in memory, by its size in bytes."""
     # The bytes of one element are steps of size 1: views of two dtypes may share a part of an element.
     steps = {1: tensor.element_size() - 1} if tensor.element_size() > 1 else {}
     for stride, size in _dimensions(tensor):

@@ -4,8 +4,9 @@
     a.addmm_(a, b)                                           eager multiplies numbers that it has written
     a.sub_(a[:, :1])                                         the first column is 0 before others read it
 
-Functionalised, all is read first. Such a graph runs as it was captured, and raises an error where eager does. A
-pointwise operator with operands at equal addresses reads each number before it writes it: ``a.mul_(a)`` is exact.
+A functional graph reads all operands before it writes. So such a graph falls back to eager, and raises an error where
+eager does. A pointwise operator with operands at equal addresses reads each number before it writes it:
+``a.mul_(a)`` is exact.
 
 In torch: aten/src/ATen/MemoryOverlap.cpp raises the errors; torch.compile reads all first. Read next:
 nbcompile/aot/self_overlapping_writes.py
@@ -46,10 +47,10 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
         return False
     name = name_of_target(node).partition(".")[0]
     operands = _nodes((node.args, node.kwargs))
-    # Which operand is written depends on the function and on its flags: any two that overlap are too many.
+    # Which operand is written depends on the function and on its flags: so no two of them may overlap.
     if name in _NORMS:
         return any(_overlap(one, other) for one, other in itertools.combinations(operands, 2))
-    # Eager updates the tensors of the list one after the other: one that is in it twice is updated
+    # Eager updates the tensors of the list one after the other: a tensor that is in it twice is updated
     # from its new value the second time, and a functional graph would compute both from the old one.
     if name.startswith("_foreach_") and name.endswith("_"):
         written = _nodes(node.args[:1])
@@ -66,14 +67,14 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
 
 
 def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
-    """``a[1:] = a[:-1]``: the index says which part is written, a view or elements here and there."""
+    """``a[1:] = a[:-1]``: the index selects the part that is written, a view or single elements."""
     target, index, value = node.args
     if not (isinstance(target, torch.fx.Node) and _is_strided(target.meta.get("example_value"))):
         return False
     parts = torch.fx.node.map_arg(index, lambda node: node.meta.get("example_value"))
     if not all(map(_makes_view, parts if isinstance(parts, tuple) else (parts,))):
-        # Elements here and there: where they are is known at run time only, so all of the target counts as written.
-        # A mask among the indices is read first in eager, too, which turns it into positions before it writes.
+        # Single elements: their positions are known only at run time, so all of the target counts as written.
+        # A mask among the indices is read first in eager, too: it is converted to positions before the write.
         numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
         return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
     written = _part(target.meta["example_value"], parts)
@@ -98,7 +99,7 @@ def _is_number(part: object) -> bool:
 
 
 def _part(tensor: torch.Tensor, index: Any) -> torch.Tensor | None:
-    """The part of a fake tensor that an index of numbers and slices leads to; None if its size is known to nobody."""
+    """The part of a fake tensor that an index of numbers and slices selects; None if its size is unbacked."""
     try:
         return tensor.detach()[index]
     except Exception as error:
@@ -112,7 +113,7 @@ def _nodes(arguments: object) -> list[torch.fx.Node]:
 
 
 def _is_pointwise(node: torch.fx.Node, name: str) -> bool:
-    """True if an operator makes each element of those at its offset; what has no ATen name is taken to do so."""
+    """True if each element depends only on those at its offset; an operator without an ATen name counts as such."""
     base = name[1:] if node.target in IN_PLACE_OPERATORS else name.rstrip("_")
     packet = getattr(torch.ops.aten, base, None)
     if packet is None or base == "copy":

@@ -56,7 +56,7 @@ RECOMPUTABLE_OPS = frozenset(
     }
 )  # fmt: skip
 CONCATENATIONS = frozenset({aten.cat, aten.stack})
-"""Operators that fuse with the producers of their inputs, although they are not recomputed themselves."""
+"""Operators that fuse with the producers of their inputs, but are not recomputed themselves."""
 REDUCTION_RATIO = 4
 """A value is not recomputed if its operands have more than this many times its bytes."""
 DISTANCE_FACTOR = 1.1
@@ -191,7 +191,7 @@ def _is_recomputable(node: torch.fx.Node) -> bool:
     if node.target is operator.getitem or is_view(node):
         return True
     target = node.target
-    # A second draw would give other numbers: the generator's state changes between forward and backward.
+    # A recomputation would draw other numbers: the generator's state changes between forward and backward.
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     return torch.Tag.pointwise in target.tags or target.overloadpacket in RECOMPUTABLE_OPS

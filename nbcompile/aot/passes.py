@@ -46,7 +46,7 @@ def remove_detach(joint: torch.fx.GraphModule) -> None:
 
 
 def make_complex_literals_exact(joint: torch.fx.GraphModule) -> None:
-    """Write complex numbers whose ``repr`` means another number, or a name, as calls: a graph is generated text."""
+    """Replace complex literals whose ``repr`` is another number, or a name, by calls: a graph's code is its text."""
     inexact = [
         node
         for node in joint.graph.nodes
@@ -74,7 +74,7 @@ def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
         # a = x + 1; b = x + 1; return a, b: the user may write to a, and b must not change.
         elif exposed_memory.memory(node) not in returned and (key := _key(node, writes)) is not None:
             earlier = first_with_key.setdefault(key, node)
-            # Eager saves the node, and not the earlier one: the user may write to that before the backward.
+            # Eager saves the node, and not the earlier one, to which the user may write before the backward.
             is_apart = SAVED_IN_EAGER in node.meta and SAVED_IN_EAGER not in earlier.meta
             if earlier is not node and not (is_apart and exposed_memory.memory(earlier) in returned):
                 node.replace_all_uses_with(earlier)

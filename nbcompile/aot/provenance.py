@@ -21,13 +21,13 @@ from nbcompile.capture.node_meta import CALLED, ORIGIN, STACK
 
 
 def mark_captured(captured: torch.fx.Graph) -> None:
-    """Give every captured node an origin, itself: tracing copies ``from_node`` only for nodes with meta data."""
+    """Set each captured node's origin to itself: tracing copies ``from_node`` only for nodes with meta data."""
     for node in captured.nodes:
         node.meta.setdefault(ORIGIN, (node.name,))
 
 
 def copy_origins_to_backward(joint: torch.fx.Graph, backward: torch.fx.Graph) -> None:
-    """Copy origins to the backward's placeholders: saved values keep the names that they have in the joint graph."""
+    """Copy origins to the backward's placeholders: saved values have the names of the joint graph there."""
     with_origin = {node.name: node.meta for node in joint.nodes if ORIGIN in node.meta}
     for node in backward.find_nodes(op="placeholder"):
         for key in (ORIGIN, STACK):
@@ -76,7 +76,7 @@ def _recorded_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> st
 
 
 def _forward_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
-    """The node at the root of the ``from_node`` chain, when it is one of the captured graph."""
+    """The node at the root of the ``from_node`` chain, if it is one of the captured graph."""
     for source in node.meta.get("from_node", ()):
         # Each transform of the graph adds a link: the last one is the node as it was captured.
         while source.from_node:

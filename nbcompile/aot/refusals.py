@@ -51,7 +51,7 @@ def check_no_as_strided_write(graph: torch.fx.Graph) -> None:
 
 
 def check_no_views_in_inference_mode(module: torch.fx.GraphModule) -> None:
-    """Check that AOTAutograd can trace the graph: where it fails, torch's dispatcher can create no tensor any more."""
+    """Check that AOTAutograd can trace the graph: if it fails, torch's dispatcher can create no tensor any more."""
     if any(leaf_views.views_in_inference_mode(module)):
         raise NeedsEagerFallback("the graph views a tensor in inference mode, which AOTAutograd cannot trace")
 
@@ -66,7 +66,7 @@ def with_alias_check(
     compiled: CompiledFunction, module: torch.fx.GraphModule, mutated: Sequence[int], example_inputs: Sequence[Any]
 ) -> CompiledFunction:
     """Wrap the compiled graph so that calls whose inputs overlap fall back to eager, if inputs can overlap."""
-    # Without a second tensor on the device of a mutated one there is nothing to compare at each call.
+    # Without a second tensor on the device of a mutated one there are no addresses to compare at each call.
     if not input_aliasing.may_overlap(mutated, example_inputs):
         return compiled
     inputs = input_aliasing.alias_check(mutated, example_inputs)

@@ -1,9 +1,9 @@
-"""Operators that return their argument itself: those that use the result are given the argument.
+"""Operators that return their argument itself: users of the result are given the argument instead.
 
     dropout(x, 0.5, False).mul_(3)      in eager mode x is written, and x is the result
     x.mul_(3)                           the same for AOTAutograd, which decomposes dropout to a copy
 
-The fake tensors of the captured graph say which operators do: the result's is the argument's.
+The fake tensors of the captured graph show which operators do: the result's fake tensor is the argument's.
 
 In torch: nothing; torch.compile does not write x, and returns a copy. Read next: nbcompile/aot/compile.py
 """
@@ -37,7 +37,7 @@ def with_arguments_for_results(module: torch.fx.GraphModule) -> torch.fx.GraphMo
 
 
 def _returned(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The argument that a call returns. Of an in-place call AOTAutograd knows that itself."""
+    """The argument that a call returns; None for an in-place call, which AOTAutograd handles itself."""
     example = node.meta.get(_EXAMPLE)
     if not node.op.startswith("call_") or not isinstance(example, torch.Tensor) or is_in_place(node):
         return None

@@ -36,7 +36,7 @@ class AliasedOutput(NamedTuple):
 
 
 class TangentLayout(NamedTuple):
-    """The layout in which the backward program reads a gradient: sizes and strides, or else a memory format."""
+    """The layout in which the backward program reads a gradient: sizes and strides, or a memory format."""
 
     size: tuple[int, ...] | None
     stride: tuple[int, ...] | None
@@ -56,7 +56,7 @@ class TrainingMetadata:
     Autograd would continue to what an input with history was computed from, and run the hooks of a leaf with None.
     """
     view_outputs: Sequence[int]
-    """Outputs that are views of a base which nothing outside sees."""
+    """Outputs that are views of a base which is not visible outside."""
     non_differentiable_outputs: Sequence[int]
     saved_checked: slice
     """Tensors saved for backward with a version check: a mutation in between is an error."""
@@ -71,7 +71,7 @@ class TrainingMetadata:
     deterministic: bool | None
     """True if deterministic algorithms were on when the backward program was compiled; None if that does not matter."""
     shared_with_outputs: Sequence[tuple[int, int]] = ()
-    """Saved tensors whose memory is an output's, by position: those that are checked are to have its version."""
+    """Saved tensors in the memory of an output, by position: the checked ones share the output's version counter."""
     saves_intermediates: bool = False
     """True if a saved tensor shares its memory with no input, output or gradient: torch's donated buffers."""
 
@@ -102,7 +102,7 @@ def runtime_metadata_of(
         aot_metadata: AOTAutograd's metadata of the graph (a ``ViewAndMutationMeta``).
         without_gradient: for training, the inputs for which the backward graph returns None; for inference, None.
         inputs: number of inputs of the graph.
-        leaves_have_edges: a derivative of the program's own may return None for an input that eager's autograd reaches.
+        leaves_have_edges: a derivative of the user's may return None for an input that eager's autograd reaches.
         shared_with_outputs: saved tensors that have the memory of an output, by position.
     """
     reason = _unsupported_reason(aot_metadata, inputs, trains=without_gradient is not None)
@@ -131,7 +131,7 @@ def _training_metadata_of(
 ) -> TrainingMetadata:
     info, outputs = aot_metadata.input_info, aot_metadata.output_info
     trained = [at for at, each in enumerate(info) if each.requires_grad]
-    # Without any edge, autograd would make no node, and no output would require grad.
+    # Without any edge, autograd would create no node, and no output would require grad.
     keeps_leaves = leaves_have_edges or set(trained) <= set(without_gradient)
     return TrainingMetadata(
         detached_inputs=[
@@ -156,7 +156,7 @@ def _training_metadata_of(
 
 def _has_gradient(output: Any) -> bool:
     # An output that aliases an input is replayed from the input, outside of the autograd.Function, and
-    # gets its gradient there.
+    # has its gradient there.
     is_new = output.output_type.name in NON_ALIAS_OUTPUTS
     return is_new and issubclass(output.raw_type, torch.Tensor) and is_trained(output)
 
@@ -164,7 +164,7 @@ def _has_gradient(output: Any) -> bool:
 def _unsupported_reason(aot_metadata: Any, inputs: int, *, trains: bool) -> str:
     if torch._C._is_any_autocast_enabled():
         return "the graph is compiled under autocast"
-    # AOTAutograd has replaced them by their common base: programs take that, and not the user's tensors.
+    # AOTAutograd has replaced them by their common base: programs take the base, and not the user's tensors.
     if len(aot_metadata.input_info) != inputs:
         return "some inputs are the same tensor, or views of one tensor"
     if any(each.output_type.name not in (*NON_ALIAS_OUTPUTS, *INPUT_ALIASES) for each in aot_metadata.output_info):

@@ -68,14 +68,14 @@ def wrap_inference(
 
 
 def _without_autograd(run: Callable[..., Sequence[Any]], mutated_inputs: Sequence[int]) -> Callable[..., Sequence[Any]]:
-    """Wrap a program so that autograd records none of its ATen operators, and notices the inputs that it mutates."""
+    """Wrap a program so that autograd records none of its ATen operators, and detects the inputs that it mutates."""
 
     def call(*arguments: Any) -> Sequence[Any]:
         was_enabled = torch._C.is_grad_enabled()
         try:  # Ctrl-C may come after any call
             torch._C._set_grad_enabled(False)
             if mutated_inputs:
-                # A kernel writes through a pointer and increments no version counter. Autograd must notice that a
+                # A kernel writes through a pointer and increments no version counter. Autograd must detect that a
                 # tensor which it saved was overwritten.
                 torch.autograd.graph.increment_version([arguments[position] for position in mutated_inputs])
             return run(*arguments)
@@ -178,7 +178,7 @@ def _autograd_function(
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
-                # Not a view for autograd, which forbids writes to a view that a custom Function returns with others.
+                # No view for autograd, which forbids writes to a view that a custom Function returns with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             ctx.save_for_backward(*(_share_versions(saved, returned, shared) if shared else saved))
             for position in aliases:
@@ -227,7 +227,7 @@ def _share_versions(
 
 
 def _saved_values(ctx: Any, has_more: bool) -> list[Any]:
-    """Values saved for the backward program, in its order.
+    """Values saved for the backward program, in the order of its arguments.
 
     Unless the graph is retained, only the list owns them from now on, and the program frees each tensor after its last
     use.
@@ -329,8 +329,8 @@ def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[
 def donation_is_asked_for() -> bool:
     """Return whether the program itself switched ``torch._functorch.config.donated_buffer`` on.
 
-    It is on by default in torch, where Inductor's backward may overwrite saved tensors. Ours does not by default, so
-    that a graph can be retained as in eager mode, unless the program sets the option.
+    It is on by default in torch, and Inductor's backward may overwrite saved tensors. Ours does so only if the program
+    sets the option: by default a graph can be retained as in eager mode.
     """
     settings = torch_internals.functorch_config()
     return bool(settings.donated_buffer) and not settings._is_default("donated_buffer")

@@ -1,12 +1,12 @@
-"""Views of inputs are not saved for the backward graph: their inputs are, and the backward makes the views again.
+"""Views of inputs are not saved for the backward graph: the inputs are saved, and the backward recreates the views.
 
     forward    y = mm(x, w)      saves t(w)        becomes    saves w
     backward   mm(dy, t_1)                         becomes    t_1 = t(w); mm(dy, t_1)
 
-A program makes views without autograd, so such a view has its own version. If ``w`` is overwritten between the
-call and ``backward()``, autograd compares versions: of ``w`` itself, as in eager mode, it finds that they differ.
+A program creates views without autograd, so such a view has its own version counter. If ``w`` is overwritten between
+the call and ``backward()``, autograd compares versions: that of ``w`` itself differs, as in eager mode.
 
-In torch: nothing; Inductor's gradient is then silently another one. Read next: nbcompile/aot/partition.py
+In torch: nothing; Inductor's gradient is then silently wrong. Read next: nbcompile/aot/partition.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_view(node: torch.fx.Node) -> bool:
 
 
 def viewed_input(node: torch.fx.Node) -> torch.fx.Node | None:
-    """Return the input that a node is, or of which it is a view (of a view ...); None if it has its own memory."""
+    """Return the node if it is an input, or the input of which it is a view (of a view ...); None for other memory."""
     while node.op != "placeholder":
         operand = node.args[0] if node.args else None
         if not isinstance(operand, torch.fx.Node):
@@ -49,11 +49,11 @@ def with_inputs(saved: Iterable[torch.fx.Node]) -> list[torch.fx.Node]:
 
 
 def save_inputs(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int) -> None:
-    """Change two graphs that a partitioner of torch's has returned.
+    """Save inputs instead of their views, in two graphs that a partitioner of torch has returned.
 
     Args:
         forward: its output lists the results, then saved tensors, then saved sizes.
-        backward: takes the sizes, the tensors, and the gradients; what was saved comes in under its own name.
+        backward: takes the sizes, the tensors, and the gradients; a placeholder has the name of the saved value.
         results: number of results.
     """
     returned: Any = forward.output_node().args[0]
@@ -64,7 +64,7 @@ def save_inputs(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int)
     taken = {node.name: node for node in backward.find_nodes(op="placeholder")}
     for node in saved.copy():
         base = viewed_input(node)
-        # Kept on a ``ctx`` of the program's own: its version is not asked for in eager mode either.
+        # Saved as an attribute of the user's ``ctx``: eager mode does not check its version either.
         is_checked = not node.meta.get("saved_tensor_with_no_vc_check")
         if base is None or base is node or not is_checked or node.name not in taken:
             continue
@@ -76,7 +76,7 @@ def save_inputs(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int)
 def _replay(
     saved_view: torch.fx.Node, backward: torch.fx.Graph, saved: list[torch.fx.Node], taken: dict[str, torch.fx.Node]
 ) -> None:
-    """Replace one saved view by its input, of which the backward graph makes the view where it first needs it."""
+    """Replace one saved view by its input: the backward graph recreates the view before its first use."""
     old = taken.pop(saved_view.name)
 
     def in_backward(node: torch.fx.Node) -> torch.fx.Node:

@@ -28,7 +28,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Max": torch.sym_max,
     "Min": torch.sym_min,
     "PythonMod": operator.mod,
-    # A division without a remainder, by torch's definition: to round down changes nothing.
+    # A division without a remainder, by torch's definition: rounding down changes nothing.
     "CleanDiv": operator.floordiv,
     "Pow": operator.pow,
     "PowByNatural": operator.pow,
@@ -54,7 +54,7 @@ class SizeNodes:
         self.nodes: dict[sympy.Expr, torch.fx.Node] = {}
 
     def define(self, value: torch.SymInt, node: torch.fx.Node) -> None:
-        """Define the node that brings a symbol into the graph: a placeholder, or a size of one."""
+        """Register the node that defines a symbol in the graph: a placeholder, or a size of one."""
         node.meta["val"] = value
         self.nodes.setdefault(value.node.expr, node)
 

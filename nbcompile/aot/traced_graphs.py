@@ -30,7 +30,7 @@ class InferenceGraph:
 
 @dataclass(frozen=True)
 class JointGraph:
-    """A joint graph, with what its runtime metadata is computed from."""
+    """A joint graph, with the values from which its runtime metadata is computed."""
 
     graph: torch.fx.GraphModule
     """Joint graph, whose output lists the results, then one gradient per input or None."""
@@ -90,7 +90,7 @@ class JointGraph:
 
 
 def _layout(output: Any) -> TangentLayout:
-    """The layout of a gradient: the output's; or its own memory format, if its sizes vary, or it overlaps itself."""
+    """The layout of a gradient: the output's; or a memory format, if the sizes vary or the output overlaps itself."""
     if torch_internals.has_symbolic_form(output) or torch_internals.overlaps_itself(output):
         return TangentLayout(None, None, torch_internals.memory_format(output))
     return TangentLayout(tuple(output.size()), tuple(output.stride()), None)

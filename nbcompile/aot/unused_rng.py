@@ -1,4 +1,4 @@
-"""Unused random numbers: eager mode draws them all the same, and so advances the generator.
+"""Unused random numbers: eager mode draws them nevertheless, and so advances the generator.
 
     def f(x):
         noise = torch.rand_like(x)        # a node that no result needs
@@ -38,7 +38,7 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     A fixed point: a write is live if it goes to the storage of a live node, and then its operands are live, too.
     """
     live: set[torch.fx.Node] = set()
-    # Inputs are roots as well: what is written to their memory is seen after the call.
+    # Inputs are roots as well: a write to their memory is visible after the call.
     worklist = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
     writes = [node for node in graph.nodes if mutated_argument(node) is not None]
     while worklist:
@@ -60,16 +60,16 @@ def _is_random(node: torch.fx.Node) -> bool:
     """Return whether a node draws random numbers, by running it once more on fake tensors."""
     values = torch.fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("example_value"))
     tensors = [each for each in tree_leaves((node.meta.get("example_value"), values)) if isinstance(each, torch.Tensor)]
-    # What has no tensor draws none, but may change a mode (torch._C._set_grad_enabled), and would leave it changed.
+    # A node without a tensor draws none, but may change a mode (torch._C._set_grad_enabled), and leave it changed.
     if not tensors or node.op == "call_module":
         return False
     fake_mode = torch_internals.guards_context().detect_fake_mode(tensors)
     if fake_mode is None:
         return False
     positional, keywords = values
-    # Composite functions (F.dropout) have no tags: which operators they reach is seen below the dispatcher.
+    # Composite functions (F.dropout) have no tags: a dispatch mode sees the operators that they call.
     detector = _RandomOpDetector()
-    # It ran when it was captured. A node that cannot run by itself counts as not random.
+    # It ran during capture. A node that cannot run by itself counts as not random.
     with suppress(Exception), fake_mode, detector:
         if node.op == "call_method":
             getattr(positional[0], node.target)(*positional[1:], **keywords)  # type: ignore[arg-type]
@@ -90,6 +90,6 @@ class _RandomOpDetector(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run the operator, and look at its tags."""
+        """Run the operator, and read its tags."""
         self.found_random |= torch.Tag.nondeterministic_seeded in func.tags
         return func(*args, **(kwargs or {}))

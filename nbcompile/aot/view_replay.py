@@ -1,11 +1,11 @@
-"""Views of inputs that a graph returns, as the operators that make them again of the user's own tensors.
+"""View replay: the operators that recreate the views of inputs which a graph returns, from the user's own tensors.
 
     def f(x):                   InputViews(calls=[aten.t(slot 0) -> slot 1,
         return x.t()[0]                           aten.select(slot 1, 0, 0) -> slot 2], outputs=[slot 2])
 
-A program returns a tensor over the same memory, which autograd does not know: a result needs the input as its base, a
-history, and a version that both share. These come from calling the view operators themselves, outside of the program
-(and of its autograd.Function), in the mode that the caller is in, as eager mode does.
+A program returns a tensor over the same memory, which autograd does not track: a result needs the input as its base, a
+history, and a version counter that both share. Calls of the view operators themselves provide these, outside of the
+program (and of its autograd.Function), in the mode of the caller, as in eager mode.
 
 In torch: torch/_functorch/_aot_autograd/functional_utils.py (gen_alias_from_base). Read next:
 nbcompile/backends/input_views.py
@@ -47,7 +47,7 @@ class ViewCall:
     keywords: dict[str, Any]
     results: tuple[tuple[tuple[int, ...], int], ...]
     grad_enabled: bool
-    """The grad mode in which the graph makes the views."""
+    """The grad mode in which the graph creates the views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class InputViews:
 
 
 def only_makes_views(module: torch.fx.GraphModule) -> bool:
-    """Return whether each result of a captured graph is in the memory of an input, and each node serves a result.
+    """Return whether each result of a captured graph is in the memory of an input, and each node is used by a result.
 
-    What serves no result may be a write, an assertion, or another effect: that graph has to run.
+    A node that no result uses may be a write, an assertion, or another effect: such a graph has to run.
     """
     results: Any = module.graph.output_node().args[0]
     inputs = {_memory(node) for node in module.graph.find_nodes(op="placeholder")} - {None}
@@ -86,7 +86,7 @@ def _memory(node: torch.fx.Node) -> int | None:
 def input_views(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], aliases: Sequence[AliasedOutput]
 ) -> InputViews | None:
-    """The view operators behind the outputs that alias an input; None where one is computed in another way."""
+    """The view operators of the outputs that alias an input; None where one is computed in another way."""
     results: Any = module.graph.output_node().args[0]
     wanted = [results[alias.output] for alias in aliases]
     needed = _needed(module, wanted)
@@ -100,7 +100,7 @@ def input_views(
     try:
         with mode:
             return _recorded(_Part(module, needed, wanted), inputs, aliases)
-    except RuntimeError:  # AOTAutograd's wrapper does without: it raises where eager mode would
+    except RuntimeError:  # AOTAutograd's wrapper needs no replay: it raises where eager mode would
         return None
     finally:
         SET_GRAD_MODE(was_enabled)
@@ -122,8 +122,8 @@ def _recorded(part: _Part, inputs: Sequence[Any], aliases: Sequence[AliasedOutpu
 
 
 def _needed(module: torch.fx.GraphModule, nodes: Sequence[Any]) -> set[torch.fx.Node]:
-    """Nodes behind some results."""
-    # A grad mode that the graph sets in between changes what the operators after it return.
+    """Nodes on which some results depend."""
+    # A grad mode that the graph sets changes the results of the operators after it.
     found = {node for node in module.graph.nodes if node.target is SET_GRAD_MODE}
     waiting = [node for node in nodes if isinstance(node, torch.fx.Node)]
     while waiting:
@@ -172,7 +172,7 @@ class _Part(torch.fx.Interpreter):
 
 
 class _Recorder(TorchDispatchMode):
-    """Dispatch mode that writes view operators down."""
+    """Dispatch mode that records view operators."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         super().__init__()
@@ -189,10 +189,10 @@ class _Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run an operator, and write it down if it makes views of what is known."""
+        """Run an operator, and record it if it returns views of tensors that have a slot."""
         keywords = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **keywords)  # asks a tensor for its device, and may not raise
+            return func(*args, **keywords)  # reads the device of a tensor, and may not raise
         result = func(*args, **keywords)
         tensors = [each for each in pytree.tree_leaves((args, keywords)) if isinstance(each, torch.Tensor)]
         if _is_view_operator(func) and all(id(each) in self.slots for each in tensors):
@@ -209,7 +209,7 @@ class _Recorder(TorchDispatchMode):
         )
         results = []
         for path, part in parts:
-            # The operator may return what it was given.
+            # The operator may return its argument.
             if id(part) not in self.slots:
                 results.append((path, len(self.alive)))
                 self.slots[id(part)] = len(self.alive)
