@@ -84,7 +84,7 @@ def fill_cache(cache: Any, entries: Sequence[Entry], hits: int, misses: int) -> 
 
 
 def creates_cache(code: CodeType, scope: dict[str, object]) -> bool:
-    """True of the two functions of the library in which all caches are created."""
+    """Return whether a function is one of the two of ``functools`` that create all caches."""
     return "_lru_cache_wrapper" in code.co_names and scope is vars(functools)
 
 
@@ -97,7 +97,7 @@ def note_creation(variables: Mapping[str, object]) -> None:
 
 
 def is_created_cache(cache: object) -> bool:
-    """True of a cache that :func:`new_cache` created, or Python below a compiled call."""
+    """Return whether :func:`new_cache` created a cache, or Python did below a compiled call."""
     if not isinstance(cache, functools._lru_cache_wrapper):
         return False
     return _function_of(cache) is not None or _cached.get(vars(cache).get("__wrapped__"), False)

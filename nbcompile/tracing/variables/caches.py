@@ -209,10 +209,7 @@ class CreatedCacheVariable(VariableTracker):
 
 
 class CachedFunctionVariable(VariableTracker):
-    """A function under ``functools.lru_cache``: traced without its cache, as long as it changes nothing.
-
-    It comes from outside.
-    """
+    """A function under an ``lru_cache`` of outside: traced without its cache, as long as it changes nothing."""
 
     def __init__(self, function: VariableTracker, value: Callable[..., object], source: Source | None) -> None:
         self.function = function
