@@ -81,11 +81,11 @@ def _compile(
     recompute: bool,
     mutate_in_graph: bool,
 ) -> CompiledFunction:
+    # The graph cannot copy values into an input whose sizes it has changed: the wrapper around it does.
+    mutate_in_graph = mutate_in_graph and not any(map(changes_metadata, module.graph.nodes))
     #     1  a tracer of ours, for inference or training    most graphs
     #     2  AOTAutograd                                     in-place operators, aliases, subclasses
     #     3  AOTAutograd with unbacked sizes                 a derivative whose sizes depend on data
-    # The graph cannot copy values into an input whose sizes it has changed: the wrapper around it does.
-    mutate_in_graph = mutate_in_graph and not any(map(changes_metadata, module.graph.nodes))
     if _has_dynamo_symbols(module) or torch_internals.records_backward():
         return compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)

@@ -17,7 +17,8 @@ from collections.abc import Iterable
 import torch
 import torch.fx
 
-from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
+from nbcompile.aot.graph_calls import written_arguments
+from nbcompile.aot.self_overlapping_writes import storages
 
 REASON = "the graph writes to an input, unseen by autograd (through `data`, or with its version preserved)"
 _GET_DATA = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
@@ -38,4 +39,4 @@ def writes_unseen(module: torch.fx.GraphModule) -> bool:
     preserved = (node.all_input_nodes for node in nodes if node.target is _SET_VERSION)
     hidden |= inputs & _storages_of(itertools.chain.from_iterable(preserved))
     # A write to any view of a hidden storage counts: functionalisation tracks storages.
-    return bool(hidden) and any(not hidden.isdisjoint(storages(mutated_argument(node))) for node in nodes)
+    return bool(hidden) and any(not hidden.isdisjoint(_storages_of(written_arguments(node))) for node in nodes)

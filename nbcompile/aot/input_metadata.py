@@ -18,7 +18,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import name_of_target
+from nbcompile.aot.graph_calls import name_of_target, written_arguments
 
 OF_HISTORY = "the graph detaches an input in place: AOTAutograd does not detach the caller's"
 OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: AOTAutograd refuses to"
@@ -27,7 +27,7 @@ OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: 
 def eager_reason(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str:
     """The reason why AOTAutograd cannot make the changes of a captured graph; "" if it can."""
     nodes = module.graph.nodes
-    if any(name_of_target(node) == "detach_" and _is_input(node.args[0]) for node in nodes):
+    if any(name_of_target(node) == "detach_" and any(map(_is_input, written_arguments(node))) for node in nodes):
         return OF_HISTORY
     if any(map(torch_internals.is_wrapper, example_inputs)) and any(map(changes_metadata, nodes)):
         return OF_WRAPPER
@@ -36,17 +36,15 @@ def eager_reason(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) ->
 
 def changes_metadata(node: torch.fx.Node) -> bool:
     """Return whether a call changes sizes or strides of its first argument itself: ``unsqueeze_``, ``t_``, ``set_``."""
-    name = name_of_target(node).partition(".")[0]
+    name = name_of_target(node)
     packet = getattr(torch.ops.aten, name, None) if name.endswith("_") else None
     return packet is not None and any(
         torch.Tag.inplace_view in getattr(packet, overload).tags for overload in packet.overloads()
     )
 
 
-def _is_input(node: Any) -> bool:
+def _is_input(node: torch.fx.Node) -> bool:
     """Return whether a node is an input of the graph, perhaps after operators in place."""
-    while isinstance(node, torch.fx.Node) and node.op.startswith("call_"):
-        if not name_of_target(node).endswith("_") or not node.args:
-            return False
-        node = node.args[0]
-    return isinstance(node, torch.fx.Node) and node.op == "placeholder"
+    while written := written_arguments(node):
+        node = written[0]
+    return node.op == "placeholder"

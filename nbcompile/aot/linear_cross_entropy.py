@@ -20,7 +20,7 @@ import torch
 from torch import fx
 from torch.nn import functional
 
-from nbcompile.aot.graph_calls import is_in_place
+from nbcompile.aot.graph_calls import written_arguments
 from nbcompile.ir.index import index, indices, known_equal
 from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
 
@@ -145,7 +145,7 @@ def _reason_of_move(linear: fx.Node, loss: fx.Node) -> str:
 
 def _has_effect(node: fx.Node) -> bool:
     # A node without a value is called for an effect: it sets a mode, or elements.
-    return node.op.startswith("call_") and (is_in_place(node) or "out" in node.kwargs or _value(node) is None)
+    return node.op.startswith("call_") and (bool(written_arguments(node)) or _value(node) is None)
 
 
 def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:

@@ -23,9 +23,9 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import IN_PLACE_OPERATORS, name_of_target
+from nbcompile.aot.graph_calls import IN_PLACE_OPERATORS, name_of_target, written_arguments
 from nbcompile.aot.memory_distance import same_layout, share_bytes
-from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
+from nbcompile.aot.self_overlapping_writes import storages
 
 REASON = "an operator of the graph writes memory that it also reads as another operand; AOTAutograd would read it first"
 
@@ -45,7 +45,7 @@ def reads_what_it_writes(module: torch.fx.GraphModule) -> bool:
 def _reads_what_it_writes(node: torch.fx.Node) -> bool:
     if not node.op.startswith("call_"):
         return False
-    name = name_of_target(node).partition(".")[0]
+    name = name_of_target(node)
     operands = _nodes((node.args, node.kwargs))
     # Which operand is written depends on the function and on its flags: so no two of them may overlap.
     if name in _NORMS:
@@ -57,13 +57,13 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
         return len(set(written)) < len(written)
     if node.target is operator.setitem:
         return _assigns_what_it_reads(node)
-    target = mutated_argument(node)
-    if target is None:
-        return False
-    # One of the nodes is the target itself.
-    operands.remove(target)
     pointwise = _is_pointwise(node, name)
-    return any(_overlap(target, one) and not (pointwise and _at_same_offsets(target, one)) for one in operands)
+    for target in written_arguments(node):
+        others = operands.copy()
+        others.remove(target)
+        if any(_overlap(target, other) and not (pointwise and _at_same_offsets(target, other)) for other in others):
+            return True
+    return False
 
 
 def _assigns_what_it_reads(node: torch.fx.Node) -> bool:

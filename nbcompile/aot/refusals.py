@@ -17,7 +17,7 @@ import torch.fx
 
 from nbcompile.aot import input_aliasing, leaf_views
 from nbcompile.aot.compilers import CompiledFunction
-from nbcompile.aot.graph_calls import is_in_place, name_of_target
+from nbcompile.aot.graph_calls import name_of_target, written_arguments
 from nbcompile.ir import compiled_artifact
 
 
@@ -41,11 +41,9 @@ AS_STRIDED_WRITE_REASON = "the graph mutates a tensor, and as_strided makes view
 
 def check_no_as_strided_write(graph: torch.fx.Graph) -> None:
     """Check that nothing is mutated next to as_strided: functionalisation ignores memory outside of its base tensor."""
-    names = {name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
+    names = {name_of_target(node) for node in graph.nodes if node.op.startswith("call_")}
     if names & {"as_strided", "as_strided_"} and any(
-        is_in_place(node) or "out" in node.kwargs
-        for node in graph.nodes
-        if node.op.startswith("call_") and name_of_target(node) != "as_strided_"
+        written_arguments(node) and name_of_target(node) != "as_strided_" for node in graph.nodes
     ):
         raise NeedsEagerFallback(AS_STRIDED_WRITE_REASON)
 

@@ -21,7 +21,7 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import is_in_place, name_of_target
+from nbcompile.aot.graph_calls import name_of_target, written_arguments
 
 REASON = (
     "the graph writes to a tensor that overlaps itself in memory, or as if it did; AOTAutograd would add up the writes"
@@ -35,23 +35,14 @@ def writes_to_self_overlapping_view(module: torch.fx.GraphModule) -> bool:
     """Return whether a captured graph may write to a view that overlaps itself (such as one of ``expand``)."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     return any(
-        True
+        _has_self_overlapping_base(target) or _is_filled_through_a_view(node, target)
         for graph in graphs
         for node in graph.nodes
-        if (target := mutated_argument(node))
-        and (_has_self_overlapping_base(target) or _is_filled_through_a_view(node, target))
+        for target in written_arguments(node)
     )
 
 
-def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The argument that a node writes to: ``out=``, or the first one of an in-place operator."""
-    if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
-        return out
-    base = node.args[0] if node.args and is_in_place(node) else None
-    return base if isinstance(base, torch.fx.Node) else None
-
-
-def storages(node: torch.fx.Node | None) -> Iterator[int]:
+def storages(node: torch.fx.Node) -> Iterator[int]:
     """Storages of a node's value, by address: a view has its base's."""
     for value in _tensors(node):
         with suppress(NotImplementedError):  # a sparse tensor, or one under a transform of torch.func
@@ -70,7 +61,7 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
         if node.op == "placeholder":
             for value in _tensors(node):
                 _guard_nested(value)
-        if name_of_target(node).partition(".")[0] in NOT_INVERTED and _is_view(node):
+        if name_of_target(node) in NOT_INVERTED and _is_view(node):
             return True
         seen.add(node)
         worklist += node.all_input_nodes
@@ -79,7 +70,7 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
 
 def _is_filled_through_a_view(node: torch.fx.Node, target: torch.fx.Node) -> bool:
     """``fill_diagonal_`` goes through ``as_strided``, of which AOTAutograd knows no inverse but for a whole tensor."""
-    return name_of_target(node).partition(".")[0] == "fill_diagonal_" and (
+    return name_of_target(node) == "fill_diagonal_" and (
         _is_view(target) or any(not value.is_contiguous() or value.storage_offset() != 0 for value in _tensors(target))
     )
 
@@ -136,7 +127,7 @@ def _by_stride(tensor: torch.Tensor) -> list[tuple[Any, Any]]:
     return sorted(dimensions, key=lambda dimension: (example(dimension[0]), example(dimension[1])))
 
 
-def _tensors(node: torch.fx.Node | None) -> Iterator[torch.Tensor]:
-    for value in [] if node is None else pytree.tree_leaves(node.meta.get("example_value")):
+def _tensors(node: torch.fx.Node) -> Iterator[torch.Tensor]:
+    for value in pytree.tree_leaves(node.meta.get("example_value")):
         if isinstance(value, torch.Tensor):
             yield value

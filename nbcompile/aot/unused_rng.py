@@ -21,7 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from nbcompile import torch_internals
-from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
+from nbcompile.aot.graph_calls import written_arguments
+from nbcompile.aot.self_overlapping_writes import storages
 
 REASON = "the graph draws random numbers that are never used; AOTAutograd would eliminate the operator as dead code"
 
@@ -40,7 +41,7 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     live: set[torch.fx.Node] = set()
     # Inputs are roots as well: a write to their memory is visible after the call.
     worklist = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
-    writes = [node for node in graph.nodes if mutated_argument(node) is not None]
+    writes = [(node, written) for node in graph.nodes if (written := written_arguments(node))]
     while worklist:
         while worklist:
             node = worklist.pop()
@@ -50,8 +51,8 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
         live_storages = {each for node in live for each in storages(node)}
         worklist = [
             write
-            for write in writes
-            if write not in live and not live_storages.isdisjoint(storages(mutated_argument(write)))
+            for write, written in writes
+            if write not in live and any(not live_storages.isdisjoint(storages(target)) for target in written)
         ]
     return live
 

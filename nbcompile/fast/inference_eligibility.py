@@ -16,7 +16,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import is_in_place, name_of_target
+from nbcompile.aot.graph_calls import name_of_target, written_arguments
 
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -71,9 +71,7 @@ def _is_known(size: object, symbols: set[sympy.Symbol]) -> bool:
 def _has_side_effect(node: torch.fx.Node, allow_mutation: bool) -> bool:
     """True if running the node would change an example input or the state of the process."""
     name = name_of_target(node)
-    on_input = (
-        not allow_mutation and is_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
-    )
+    on_input = not allow_mutation and any(target.op == "placeholder" for target in written_arguments(node))
     return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 
 

@@ -66,7 +66,10 @@ PROGRAMS = {
     "swapped and written": swapped_and_written, "written and swapped": written_and_swapped,
     "a view of it": a_view_of_it, "split": split, "unsqueeze_": lambda s, *rest: s.unsqueeze_(0) + 1,
     "as_strided_": lambda s, *rest: s.as_strided_((2,), (1,)).mul_(2), "set_": lambda s, *rest: s.set_(torch.zeros(4)) + 1,
-    "detach_": lambda s, *rest: s.detach_() * 2, "written and detached": lambda s, *rest: s.mul_(2).detach_() + 1,
+    "detach_": lambda s, *rest: s.detach_() * 2, "torch.detach_": lambda s, *rest: torch.detach_(input=s) * 2,
+    "aten.detach_": lambda s, *rest: torch.ops.aten.detach_.default(s) * 2,
+    "aten.t_": lambda s, *rest: torch.ops.aten.t_.default(self=s).mul_(2),
+    "written and detached": lambda s, *rest: s.mul_(2).detach_() + 1,
     "all of them": lambda s, *rest: (s.unsqueeze_(0), s, *rest), "the other one": lambda s, *rest: (s.t_(), rest[-1:])[1],
 }  # fmt: skip
 

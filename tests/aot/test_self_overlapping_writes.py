@@ -69,6 +69,44 @@ def test_an_input_with_an_element_twice(make):
     torch.testing.assert_close(ours, theirs)
 
 
+FORMS = {
+    "overload": lambda row: torch.ops.aten.fill_.Scalar(row, 1.0),
+    "packet": lambda row: torch.ops.aten.fill_(row, 1.0),
+    "overload with keywords": lambda row: torch.ops.aten.add_.Tensor(self=row, other=torch.ones(3)),
+    "function with keywords": lambda row: torch.fill_(input=row, value=1.0),
+    "out of an operator": lambda row: torch.ops.aten.sin.out(torch.ones(3), out=row),
+    "relu_": lambda row: torch.nn.functional.relu_(input=row),
+    "inplace by position": lambda row: torch.nn.functional.threshold(row, 5.0, 9.0, True),
+    "module": torch.nn.Threshold(5.0, 9.0, inplace=True),
+    "foreach": lambda row: torch._foreach_add_([row], 1.0),
+    "foreach overload": lambda row: torch.ops.aten._foreach_add_.Scalar([row], 1.0),
+    "__iadd__": lambda row: row.__iadd__(1),
+    "__setitem__": lambda row: row.__setitem__(0, 5.0),
+    "unbound method": lambda row: torch.Tensor.fill_(row, 1.0),
+}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_a_call(form, backend):
+    """However the operator is called, an expanded view is written as in eager mode, or its error is raised."""
+
+    def program(x):
+        row = x.expand(3)
+        FORMS[form](row)
+        return row + 0
+
+    def played(function):
+        x = torch.ones(1)
+        try:
+            return function(x).tolist(), x.tolist()
+        except RuntimeError:
+            return "RuntimeError"
+
+    assert played(nbcompile.compile(program, backend=backend)) == played(program)
+
+
 def base_after_the_view(x: torch.Tensor) -> torch.Tensor:
     base = x.clone()
     row = base.expand(4, 3)
