@@ -1,12 +1,13 @@
-"""The flags of a class distinguish C classes from Python classes."""
+"""The flags of a class distinguish C classes from Python classes, and abstract from other classes."""
 
-import collections
+import collections.abc
+import inspect
 import itertools
 
 import pytest
 import torch
 
-from nbcompile.support.class_flags import HEAP_TYPE, is_class_statement
+from nbcompile.support.class_flags import ABSTRACT, HEAP_TYPE, is_class_statement
 
 
 class Own:
@@ -27,3 +28,9 @@ def test_a_class_in_c(cls):
     assert not is_class_statement(cls)
     with pytest.raises(TypeError):
         cls.of_a_test = 1
+
+
+@pytest.mark.parametrize("cls", [Own, list, collections.abc.Sequence, collections.abc.Hashable, type("Made", (), {})])
+def test_an_abstract_class(cls):
+    """The flag of an abstract class is the one that ``inspect.isabstract`` reads."""
+    assert bool(cls.__flags__ & ABSTRACT) is inspect.isabstract(cls)

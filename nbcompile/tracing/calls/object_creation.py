@@ -16,7 +16,7 @@ import torch
 from nbcompile.capture.source import (
     AttrSource,
 )
-from nbcompile.support.class_flags import HEAP_TYPE
+from nbcompile.support.class_flags import ABSTRACT, HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     annotation_calls,
@@ -96,6 +96,8 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
 def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
     """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
     builtin = builtin_base(cls)
+    if builtin is object and cls.__flags__ & ABSTRACT:  # the other built-in classes do not look at the flag
+        tracer.evaluate(object.__new__, (cls,))
     known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
     # A class in C may keep data that no attribute shows: such an object cannot be reconstructed from attributes.
     # So does a subclass of defaultdict: the factory.

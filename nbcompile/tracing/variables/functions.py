@@ -18,6 +18,7 @@ from nbcompile.capture.recipe import Constant, FromSource, Function, Recipe
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables import function_members
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
@@ -44,10 +45,20 @@ class BaseFunctionVariable(VariableTracker):
 
     def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
         """Defaults of the last positional parameters."""
-        raise NotImplementedError
+        replaced = function_members.replaced_defaults(tracer, self)
+        return self.created_defaults(tracer) if replaced is None else replaced
 
     def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
         """Defaults of keyword-only parameters."""
+        replaced = function_members.replaced_keyword_defaults(tracer, self)
+        return self.created_keyword_defaults(tracer) if replaced is None else replaced
+
+    def created_defaults(self, tracer: Tracer) -> Sequence[VariableTracker]:
+        """Defaults of the last positional parameters, before the traced code replaces them."""
+        raise NotImplementedError
+
+    def created_keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+        """Defaults of keyword-only parameters, before the traced code replaces them."""
         raise NotImplementedError
 
     def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
@@ -57,6 +68,10 @@ class BaseFunctionVariable(VariableTracker):
     def global_scope(self) -> dict[str, object]:
         """The real globals that its body reads."""
         raise NotImplementedError
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        function_members.check_member(tracer, name, value)
+        tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.inline(self, arguments, keywords)
@@ -78,7 +93,7 @@ class FunctionVariable(BaseFunctionVariable):
     def hash_key(self, tracer: Tracer) -> Hashable:
         return self.function
 
-    def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+    def created_defaults(self, tracer: Tracer) -> Sequence[VariableTracker]:
         # Defaults are part of the function object and may be replaced: each has a source below the function, and a
         # guard if it is used.
         return [
@@ -86,7 +101,9 @@ class FunctionVariable(BaseFunctionVariable):
             for index, value in enumerate(self.function.__defaults__ or ())
         ]
 
-    def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+    def created_keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+        if isinstance(read := tracer.side_effects.known(self.function.__kwdefaults__), DictVariable):
+            return function_members.named_values(tracer, read)  # the traced code may have changed the dict
         return {
             name: self._part(tracer, "__kwdefaults__", name, value)
             for name, value in (self.function.__kwdefaults__ or {}).items()
@@ -141,9 +158,6 @@ class FunctionVariable(BaseFunctionVariable):
         tracer.output.left_unread.append(tracker)
         return tracker
 
-    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        tracer.side_effects.store_attribute(tracer, self, name, value)
-
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.function, self.name)
 
@@ -177,10 +191,10 @@ class NestedFunctionVariable(BaseFunctionVariable):
     def hash_key(self, tracer: Tracer) -> Hashable:
         return ("function", id(self))  # by identity: each ``def`` that runs makes another function
 
-    def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+    def created_defaults(self, tracer: Tracer) -> Sequence[VariableTracker]:
         return self.defaults
 
-    def keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
+    def created_keyword_defaults(self, tracer: Tracer) -> Mapping[str, VariableTracker]:
         return self.named_defaults
 
     def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
@@ -209,7 +223,11 @@ class NestedFunctionVariable(BaseFunctionVariable):
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
         if name == "__kwdefaults__":
             named = [(ConstantVariable(key), value) for key, value in self.named_defaults.items()]
-            return DictVariable(tracer, named) if named else ConstantVariable(None)
+            if not named:
+                return ConstantVariable(None)
+            # From here on the dict has the defaults: the traced code may change it, or return it.
+            tracer.side_effects.store_attribute(tracer, self, name, DictVariable(tracer, named))
+            return self.get_attribute(tracer, name)
         if name == "__closure__":
             return TupleVariable(self.cells) if self.cells else ConstantVariable(None)
         if name == "__get__":
@@ -233,9 +251,6 @@ class NestedFunctionVariable(BaseFunctionVariable):
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
         self.annotations = DictVariable(tracer, zip(parts[::2], parts[1::2], strict=True))
         return self.annotations
-
-    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.shared(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import abc
+import collections.abc
 import typing
 from typing import Any
 
+import pytest
 import torch
 
 import nbcompile
@@ -93,3 +96,66 @@ def test_the_class_of_what_new_returned_says_which_init_runs() -> None:
         "Base(3).value", "Derived(3).value", "list(MakesList())", "list(MakesList([5]))", "OfAsked(3).value",
         "OfAsked(3).own()", "Shape()", Base=Base, Derived=Derived, MakesList=MakesList, OfAsked=OfAsked, Shape=Shape,
     )  # fmt: skip
+
+
+class Abstract(abc.ABC):
+    """A class with two abstract methods."""
+
+    @abc.abstractmethod
+    def first(self): ...
+
+    @property
+    @abc.abstractmethod
+    def second(self): ...
+
+
+class Complete(Abstract):
+    """A class that has them."""
+
+    first = second = 1
+
+
+class AbstractByNew(Abstract):
+    """An abstract class with a constructor in Python."""
+
+    def __new__(cls):
+        return super().__new__(cls)
+
+
+class AbstractModule(torch.nn.Module, abc.ABC):
+    """An abstract module."""
+
+    @abc.abstractmethod
+    def first(self): ...
+
+
+class AbstractList(list, abc.ABC):
+    """A list: ``list.__new__`` ignores that a method is abstract."""
+
+    @abc.abstractmethod
+    def first(self): ...
+
+
+class Shaped(typing.Protocol):
+    """A protocol."""
+
+    def first(self): ...
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize(
+    "cls", [Abstract, Complete, AbstractByNew, AbstractModule, AbstractList, Shaped, collections.abc.Sequence]
+)
+@pytest.mark.parametrize("by_new", [False, True])
+def test_abstract_classes(cls, by_new):
+    """An object of an abstract class is refused with Python's TypeError, unless a built-in base class creates it."""
+
+    def program(x, cls):
+        try:
+            cls.__new__(cls) if by_new else cls()
+        except TypeError as error:
+            return x + 1, str(error)
+        return x * 2
+
+    x = torch.ones(2)
+    assert str(nbcompile.compile(program, backend="eager", fullgraph=True)(x, cls)) == str(program(x, cls))
