@@ -1,9 +1,9 @@
-"""Run a command in a separate process, whatever it does: hang, fork, print without end, crash.
+"""Run a command in a separate process that may hang, fork, print without end, or crash.
 
     run([sys.executable, "train.py"], seconds=60)     ProcessResult(code=0, output="...", errors="")
 
-At the end of the command, or of its time, its whole process group is ended: children that it forked would continue, and
-keep its output open. Memory is bounded: of the output the beginning is kept, of the errors the end.
+When the command ends, or its time limit does, its whole process group is killed: children that it forked would continue
+to run, and keep its output open. Memory is bounded: only the start of the output and the end of the errors are stored.
 
 In torch: subprocess_run in torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/script.py
 """
@@ -25,7 +25,7 @@ from typing import IO
 HUNG = -1000
 """The code of a command that did not end in time."""
 MOST_OUTPUT, MOST_ERRORS = 1 << 20, 1 << 16
-"""Bytes that are kept."""
+"""Maximum number of bytes that are stored of a stream."""
 CHUNK = 1 << 16
 GRACE_SECONDS = 5.0
 """Time for the last output to arrive, where a process left the group and holds the pipe."""
@@ -38,7 +38,7 @@ class ProcessResult:
     code: int
     """Exit code; the negative number of the signal; ``HUNG``."""
     output: str
-    """The beginning of standard output; what is beyond, as size and digest, so that outputs can be compared."""
+    """The start of standard output, and size and digest of the rest, so that outputs can be compared."""
     errors: str
     """The end of standard error."""
 
@@ -56,12 +56,12 @@ def run(
     Args:
         command: program and arguments.
         seconds: time limit.
-        environment: instead of this process's.
+        environment: the environment variables; None: those of this process.
         given: its standard input.
         together: output and errors go into one pipe, in order; ``errors`` is the end of it.
     """
     with tempfile.TemporaryFile() as file:
-        # A file and no pipe: a pipe is full after 64 KiB, and who writes to it waits for a program that may never read.
+        # A file and no pipe: a pipe is full after 64 KiB, and its writer blocks until the program reads, or forever.
         file.write(given)
         file.seek(0)
         process = subprocess.Popen(
@@ -82,14 +82,14 @@ def run(
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that was started in a separate session, and what it forked."""
+    """Kill a process that was started in a separate session, and all processes that it forked."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def leave_if_forked(first: int, code: int = 0) -> None:
-    """End this process if it is not the first one: a program that forks comes to its end in each process."""
+    """Exit if this process is a fork of the first one: a program that forks returns in each process."""
     if os.getpid() != first:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -97,7 +97,7 @@ def leave_if_forked(first: int, code: int = 0) -> None:
 
 
 class _Reader(threading.Thread):
-    """Read a pipe to its end, and keep its beginning and its end."""
+    """Thread that reads a pipe to its end, and stores its start and its end."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         super().__init__(daemon=True)

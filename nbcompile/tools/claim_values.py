@@ -21,7 +21,7 @@ _short.maxlist = _short.maxtuple = _short.maxdict = 12
 
 
 def compared(frame: FrameType, position: int) -> str:
-    """A sentence with the condition that a frame is passing to a call, and its values; "" if it cannot be read.
+    """A sentence with the condition that a frame passes to a call, and its values; "" if the source cannot be read.
 
     Args:
         frame: the frame, which is executing the call.
@@ -51,7 +51,7 @@ def _condition(frame: FrameType, position: int) -> ast.expr | None:
 
 
 def _failed(condition: ast.expr, names: dict[str, Any]) -> ast.expr:
-    """The part of a condition for which it is false: the first false one of `a and b`."""
+    """The part that makes a condition false: the first false operand of `a and b`."""
     if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
         for part in condition.values:
             found = list(_computed(part, names))
@@ -89,7 +89,7 @@ def _labelled(parts: list[tuple[str, ast.expr]], names: dict[str, Any]) -> Itera
 
 
 def _computed(part: ast.expr, names: dict[str, Any]) -> Iterator[Any]:
-    """The value of an expression; nothing if it raises, as one may that depends on what happened since."""
+    """The value of an expression; nothing if it raises, as state that it reads may have changed since."""
     try:
         yield eval(compile(ast.Expression(part), "<claim>", "eval"), dict(names))
     except Exception:  # noqa: BLE001 - the claim has failed already: this only says more about it

@@ -2,7 +2,7 @@
 
     claim("GPT-2 is one graph", graphs == 1, graphs=graphs)     ✓ GPT-2 is one graph (graphs=1)
 
-A claim that does not hold raises, with the values that it compared, so that the page is never written with it:
+A claim that does not hold raises an error with the compared values, so that no page with a false claim is written:
 
     ClaimFailed: GPT-2 is one graph (graphs=2): `graphs == 1` does not hold: left = 2, right = 1
 
@@ -23,7 +23,7 @@ from nbcompile.support.digits import three_digits
 from nbcompile.tools import claim_values
 
 CLAIM = "nbcompile_claim"
-"""The metadata by which an output is known as a claim."""
+"""The metadata that marks an output as a claim."""
 
 
 class ClaimFailed(AssertionError):
@@ -32,7 +32,7 @@ class ClaimFailed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One sentence that was checked, and the figures it was checked with."""
+    """One checked sentence, and its figures."""
 
     says: str
     figures: tuple[tuple[str, str], ...]
@@ -52,7 +52,7 @@ def claim(says: str, holds: object, **figures: object) -> None:
     """Show a sentence with its figures if it holds.
 
     Raises:
-        ClaimFailed: it does not.
+        ClaimFailed: the claim does not hold.
     """
     checked = Claim(says, tuple((name, _figure(value)) for name, value in figures.items()))
     if not holds:
@@ -71,7 +71,7 @@ def _figure(value: object) -> str:
 
 
 class HasRecord(Protocol):
-    """Object with a record: what ``%%compile -o name`` binds, or ``nbcompile.explain`` returns."""
+    """Object with a record, as ``%%compile -o name`` binds and ``nbcompile.explain`` returns it."""
 
     @property
     def record(self) -> Record:

@@ -1,10 +1,10 @@
-"""Check of the machine: what nbcompile can use, and what its absence means.
+"""Check of the machine: what nbcompile can use, and the effect of what is missing.
 
     ✓ C++ compiler   g++ (Debian 12.2.0)
     ✗ Graphviz       no layout engine: graphs are shown as tables (pip install pygraphviz)
 
-Nothing here is needed for right results: without a C++ compiler, graphs run
-through ATen; without a layout, the equivalent table is shown.
+Results are right without any of these: without a C++ compiler, graphs run
+through ATen; without a layout engine, an equivalent table is shown.
 
 In torch: torch/utils/collect_env.py. Read next: nbcompile/runtime/toolchain.py
 """
@@ -36,7 +36,7 @@ OF_TORCH_COMPILE = ("TORCH_COMPILE_", "TORCH_DYNAMO_", "TORCHDYNAMO_", "TORCHIND
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked for."""
+    """One requirement that was checked."""
 
     what: str
     there: bool
@@ -45,7 +45,7 @@ class Check:
 
 
 def examine() -> tuple[Check, ...]:
-    """Check all that nbcompile needs or can use."""
+    """Check everything that nbcompile needs or can use."""
     stores = (_kernel_store(), _function_store())
     return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), *stores, _environment())
 
@@ -110,7 +110,7 @@ def _kernel_store() -> Check:
 
 
 def _function_store() -> Check:
-    # Entries are written in the background: those of this process are to be counted as well.
+    # Entries are written in the background: those of this process have to be counted as well.
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
     kept = sum(path.suffix == ".json" for path in store.files(folder))

@@ -1,13 +1,13 @@
-"""``python -m nbcompile explain NB0005``: a kind of graph break, with an example that is run here and now.
+"""``python -m nbcompile explain NB0005``: a kind of graph break, with an example that is compiled when it is shown.
 
     NB0005: Data-dependent branching           the registry's row
-    Example        def f(x): ...               out of docs/graph_breaks/examples.py
-    What happened  Detected data-dependent ... what the compiler says when it meets the example
+    Example        def f(x): ...               from docs/graph_breaks/examples.py
+    What happened  Detected data-dependent ... the compiler's message for the example
     What to do     ...                         its hints
     Without the break                          the same program, rewritten
 
-No page can say of its example what does not happen: the example is compiled and has to meet the kind, and what is
-given as the way out must not meet it. The documentation and ``%compile_explain`` show the same pages.
+The example is compiled and has to lead to this kind of break, and the rewritten program must not, so that no page is
+wrong about its example. The documentation and ``%compile_explain`` show the same pages.
 
 In torch: the site of https://meta-pytorch.github.io/compile-graph-break-site. Read next: nbcompile/tracing/breaks.py
 """
@@ -74,7 +74,7 @@ def page(name: str) -> tuple[Part, ...]:
 
 
 def _same_number(name: str) -> list[str]:
-    """``NB07`` and ``7`` as the kind they number, ``NB0007``."""
+    """The kind that ``NB07`` or ``7`` means: ``NB0007``."""
     number = re.fullmatch(r"(?:NB)?(\d+)", name.strip().upper())
     written = f"NB{int(number[1]):04}" if number else ""
     return [written] if written in breaks.KINDS else []
@@ -107,7 +107,7 @@ def as_text(parts: tuple[Part, ...]) -> str:
     return "\n\n".join([heading, *(write.get(each.kind, prose)(each.text) for each in rest)]) + "\n"
 
 
-# --- what a page says --------------------------------------------------------------------------
+# --- content of a page -------------------------------------------------------------------------
 
 
 def _parts(kind: breaks.BreakKind, examples: ModuleType) -> Iterator[Part]:
@@ -160,7 +160,7 @@ def _readable(text: str) -> str:
 
 
 def _without_names(template: str) -> str:
-    """A text of the registry where no example can fill its placeholders."""
+    """A text of the registry without its placeholders, if no example can fill them."""
     return re.sub(r"\{\w+\}", "...", template)
 
 
@@ -169,14 +169,14 @@ def _without_names(template: str) -> str:
 
 @functools.cache
 def load_examples() -> ModuleType:
-    """The module of examples, which is no part of the package: user code that is compiled."""
+    """The module of examples, which is outside of the package: user code that is compiled."""
     path = next(filter(Path.exists, _PLACES))
     text = path.read_text(encoding="utf-8")
     module = ModuleType("break_examples")
     module.__file__ = f"<{module.__name__}>"
     _remember(module.__file__, text)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's own, of the prototypes that an example uses
+        warnings.simplefilter("ignore")  # torch warns about prototypes that an example uses
         exec(compile(text, module.__file__, "exec"), vars(module))
     return module
 
@@ -188,7 +188,7 @@ def _remember(file: str, text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A function of the examples as the page shows it: called ``f``, below the helpers that it names."""
+    """A function of the examples as the page shows it: named ``f``, below the helpers that it uses."""
 
     name: str
     text: str
@@ -198,7 +198,7 @@ class Example:
 
     @classmethod
     def of(cls, examples: ModuleType, name: str) -> Example:
-        """The example that has this name, compiled again from the text that is shown."""
+        """The example of this name, defined again by the text that is shown."""
         original: FunctionType = getattr(examples, name)
         lines = linecache.getlines(str(examples.__file__))
         definition = _definitions(examples)[name]
@@ -210,12 +210,12 @@ class Example:
         return cls(name, text, _again(text, f"{name}.py", examples), arguments, getattr(original, "settings", {}))
 
     def can_run(self) -> bool:
-        """Return whether the modules that it needs are installed: NumPy is optional."""
+        """Return whether the example's modules are installed: NumPy is optional."""
         needs_numpy = re.search(r"\bnp\.", self.text) or any(inspect.isfunction(each) for each in self.arguments)
         return not needs_numpy or self.function.__globals__["np"] is not None
 
     def meets(self, kind: breaks.BreakKind) -> Break | None:
-        """The break of this kind that it leads to; None where it cannot be run here."""
+        """The break of this kind to which the example leads; None if it cannot run here."""
         if not self.can_run():
             return None
         found = next((each for each in self.breaks() if each.kind == kind.id), None)
@@ -224,8 +224,8 @@ class Example:
         return found
 
     def breaks(self) -> tuple[Break, ...]:
-        """The breaks that a call of it leads to."""
-        # An argument that needs NumPy is in a lambda: the examples are imported where NumPy is missing, too.
+        """The breaks of one call of the example."""
+        # An argument that needs NumPy is in a lambda, so that the examples can be imported without NumPy.
         arguments = (each() if inspect.isfunction(each) else each for each in self.arguments)
         recorder = api.new_recorder(self.name)
         compiled = api.compile(self.function, backend="eager")
@@ -239,7 +239,7 @@ class Example:
 
 def _again(text: str, file: str, examples: ModuleType) -> Callable[..., Any]:
     """The function ``f`` of a text, with the globals of the examples: its lines are those of the text."""
-    # A file of its own: the sizes of one example that vary (automatic dynamic shapes) are not those of the next.
+    # A file name of its own: automatic dynamic shapes of one example must not affect the next one.
     _remember(file, text + "\n")
     tree = ast.parse(text)
     tree.body = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "f"]

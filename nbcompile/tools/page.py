@@ -2,8 +2,8 @@
 
     cells, outputs  ->  <!doctype html> ... no link, no request, no script but the pictures' own
 
-The page forbids itself the network with a content security policy, so a
-picture that asked for something would show up as an error in the browser.
+A content security policy of the page forbids network access, so a picture
+that requested something would cause an error in the browser.
 
 In torch: nothing. Read next: nbcompile/tools/tour.py
 """

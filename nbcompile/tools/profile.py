@@ -1,11 +1,12 @@
 """Profile compiled code: time, bytes and share of the roofline, by kernel and by source line.
 
     print(nbcompile.profile(f)(x))                    f(x) a few times, under torch.profiler
-    with profiling("train.py") as profiler: ...       whatever compiled code runs inside
+    with profiling("train.py") as profiler: ...       all compiled code that runs inside
     profiler.result().lines                           data
     profiler.write_trace(path)                        one file for Perfetto: compile stages, frames, kernels, memory
 
-Kernels are ranges of torch.profiler while one is active (ir/profiler_ranges.py): any profile has their names.
+Kernels are ranges of torch.profiler while one is active (nbcompile/ir/profiler_ranges.py), so any profile has their
+names.
 
 In torch: torch/profiler, torch/_inductor/analysis/profile_analysis.py. Read next: nbcompile/record/profile.py
 """
@@ -39,11 +40,11 @@ from nbcompile.views.profile import ProfileView
 CALLS = 10
 """Default number of measured calls."""
 COPIED = 1 << 26
-"""Bytes of the copy that measures the memory: more than a cache holds."""
+"""Bytes of the copy that measures memory bandwidth: more than a cache holds."""
 MOST_OF_TRACE = 64 << 20
-"""Bytes of a trace that is read again for the curve of its memory; a longer one has only marks."""
+"""Maximum bytes of a trace to which a memory curve is added; a longer one has only marks."""
 ORDER = 512
-"""Rows of the matrices whose product measures the arithmetic."""
+"""Rows of the matrices whose product measures arithmetic throughput."""
 
 
 def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Path = "") -> Callable[..., ProfileView]:
@@ -64,7 +65,7 @@ def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Pa
     )
 
     def profiled(*arguments: Any, **keywords: Any) -> ProfileView:
-        # The first call compiles: it is no part of the profile.
+        # The first call compiles, and is not measured.
         compiled(*arguments, **keywords)
         with profiling(getattr(function, "__name__", type(function).__name__)) as profiler:
             for _ in range(calls):
@@ -109,7 +110,7 @@ class _Sums:
 
 @dataclass
 class Profiler:
-    """One profile that is being taken, or that was."""
+    """One profile, while it is measured and afterwards."""
 
     title: str
     torchs: torch.profiler.profile
@@ -119,7 +120,7 @@ class Profiler:
         """Add the sizes of one call."""
         found = self.sums[call.label]
         found.locations = call.locations
-        # A tensor that is written in place is argument and result, and counts once.
+        # A tensor that is mutated in place is both argument and result, and counts once.
         tensors = {
             id(leaf): leaf
             for leaf in pytree.tree_leaves((call.arguments, call.result))
@@ -143,7 +144,7 @@ class Profiler:
                 frames.append(event.time_range.elapsed_us())
         measured = [self._kernel(label, found) for label, found in kernels.items()]
         times = tuple(sorted(measured, key=lambda kernel: kernel.microseconds, reverse=True))
-        # What a call compiled inside of its frame is no part of the time that the frame ran.
+        # The run time of a frame excludes compilations inside it.
         whole = max(sum(frames) - nested, sum(kernel.microseconds for kernel in times))
         reached = machine(torch.get_num_threads())
         return Profile(self.title, len(frames), whole, compiling, times, _lines(times, reached), reached, self._peak())
@@ -205,7 +206,7 @@ def _flops(call: program.RangedCall) -> int:
     formula = flop_registry.get(getattr(call.function, "overloadpacket", None))
     if formula is None:
         return 0
-    with contextlib.suppress(Exception):  # a formula that does not know these arguments
+    with contextlib.suppress(Exception):  # a formula that does not support these arguments
         return int(formula(*call.arguments, **call.keywords, out_val=call.result))
     return 0
 

@@ -4,11 +4,11 @@
     python -m nbcompile --replace train.py           the same for a program that is not changed
     TrainingArguments(torch_compile_backend="nbcompile")     of transformers, once installed
 
-torch's functions stay the same objects and get other code, so that ours runs wherever one of them was taken before
-(``from torch import compile``) or wrapped by a library (Lightning notes the arguments).
+torch's functions remain the same objects and get other code, so that ours also runs where one of them was imported
+before (``from torch import compile``) or wrapped by a library (Lightning stores the arguments).
 
-A program may choose what only Inductor knows: an option that is not ours has no effect and is named in a warning, once.
-accelerate takes the names of backends from its own list, to which ours is added (``EnumFinder``).
+A program may set an option that only Inductor has: it has no effect, and one warning names it. accelerate has its own
+list of backends, to which ours is added (``EnumFinder``).
 
 In torch: torch/__init__.py (compile), torch/compiler/__init__.py. Read next: nbcompile/api.py
 """
@@ -34,11 +34,11 @@ from nbcompile.options import OWN_BACKENDS, OWN_NAME
 from nbcompile.support.process_state import STATE, Lifetime
 
 ACCELERATE, ITS_BACKENDS = "accelerate.utils.dataclasses", "DynamoBackend"
-"""The enumeration of accelerate that lists the backends which it accepts."""
+"""The enumeration of accelerate with the backends that it accepts."""
 _originals: dict[str, tuple[FunctionType, FunctionType]] = STATE.add(
     "tools.replacement._originals", {}, Lifetime.PROCESS
 )
-"""The functions of torch that were replaced, each with one that does what it did; empty while nothing is."""
+"""The replaced functions of torch, each with a copy that has the original code; empty without a replacement."""
 
 
 def install() -> None:
@@ -61,7 +61,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Give torch its own functions back; what was compiled until then stays ours."""
+    """Restore torch's functions; already compiled functions remain compiled by nbcompile."""
     for function, original in _originals.values():
         function.__code__ = original.__code__
         del function.__signature__  # type: ignore[attr-defined]
@@ -84,13 +84,13 @@ def compile_for_torch(*arguments: Any, **keywords: Any) -> Any:
 
 
 def reset_both() -> None:
-    """Forget what torch.compile and nbcompile compiled."""
+    """Reset torch.compile and nbcompile."""
     _originals["reset"][1]()
     api.reset()
 
 
 def listed_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
-    """Our backends by name; those for finding faults only where no tag is excluded."""
+    """Names of our backends; those for debugging only if no tag is excluded."""
     return [name for name in backends.names() if not exclude_tags or name in ("inductor", OWN_NAME)]
 
 
@@ -115,8 +115,8 @@ REPLACED: tuple[tuple[ModuleType, str, Callable[..., Any]], ...] = (
 
 
 def _code_calling(ours: Callable[..., Any]) -> CodeType:
-    """Code for a function of torch, where it sees torch's globals: it calls one of this module."""
-    # The code runs with torch's globals, where our names are unknown. It has no free variables either: a function
+    """Code for a function of torch, which runs with torch's globals: it calls a function of this module."""
+    # The code runs with torch's globals, where our names are undefined. It has no free variables either: a function
     # without a closure accepts no code that needs one.
     words = "*arguments, **keywords"
     text = f"lambda {words}: __import__('sys').modules[{__name__!r}].{ours.__name__}({words})"
@@ -137,12 +137,12 @@ def add_backend(module: ModuleType) -> None:
 
 
 class EnumFinder(importlib.abc.MetaPathFinder):
-    """Finder that adds our name when accelerate's enumeration is imported, and is gone then."""
+    """Finder that adds our name when accelerate's enumeration is imported, and then removes itself."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification that the other finders know, with a loader that adds the name."""
+        """The specification of the other finders, with a loader that adds the name."""
         if name != ACCELERATE:
             return None
         sys.meta_path.remove(self)

@@ -4,7 +4,7 @@
         train()
 
     nbcompile.report("out.html")             from here to the end of the program
-    python -m nbcompile script.py --html out.html        the same for a program that knows nothing of it
+    python -m nbcompile script.py --html out.html        the same for a program that is not changed
 
 In torch: TORCH_TRACE writes a log, tlparse makes pages of it. Read next: nbcompile/views/report.py
 """
@@ -28,7 +28,7 @@ else:
 
 
 class Report:
-    """Listens from the moment it is created; ``report(path)`` makes one."""
+    """Recorder of everything that is compiled from its creation on; ``report(path)`` creates one."""
 
     def __init__(self, path: str | Path, title: str = "") -> None:
         self.path = Path(path).absolute()  # the program may change the working directory
@@ -43,7 +43,7 @@ class Report:
         return self._frame_recorder.record()
 
     def close(self) -> None:
-        """Stop listening and write the file; again: nothing."""
+        """Stop recording and write the file; a second call does nothing."""
         atexit.unregister(self.close)
         if self._listening is not _CLOSED:
             self._listening.close()
@@ -67,13 +67,13 @@ def report(path: str | Path, title: str = "") -> Report:
 
     Args:
         path: the file. Its folder has to exist.
-        title: what the page is called; "": the file's name.
+        title: the title of the page; "": the file's name.
 
     Returns:
-        A context manager: the file is written where its block ends, or else where the program does.
+        A context manager: the file is written at the end of its block, or else of the program.
 
     Raises:
-        FileNotFoundError: there is no such folder: said now, and not after hours of training.
+        FileNotFoundError: there is no such folder: raised now, and not after hours of training.
     """
     folder = Path(path).absolute().parent
     if not folder.is_dir():

@@ -4,7 +4,7 @@
     "Error messages ..."
 
 The text is the docstring below the setting in nbcompile/config.py; torch's
-settings that mean nothing here say why (``NO_EFFECT``).
+settings without an effect here have the reason instead (``NO_EFFECT``).
 
 In torch: the comments of torch/_dynamo/config.py. Read next: nbcompile/config.py
 """
@@ -25,7 +25,7 @@ SOURCE = Path(config.__file__ or "")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A setting, what it is at first, and what it does."""
+    """A setting, its default, and its effect."""
 
     name: str
     default: object
@@ -50,13 +50,13 @@ def meanings() -> Iterator[Meaning]:
 
 
 def shown(value: object) -> str:
-    """A value as Python writes it; the default of a set is frozen."""
+    """The ``repr`` of a value; that of a set also for a default, which is frozen."""
     return repr(value).replace("frozenset()", "set()")
 
 
 @dataclass(frozen=True, eq=False)
 class Listing(Mapping[str, object]):
-    """Settings and their values; shown as lines, each with what it does."""
+    """Settings and their values; shown as lines, each with its effect."""
 
     values_by_name: dict[str, object]
 

@@ -3,8 +3,8 @@
     <div class=nbc> header, tree, breaks, frame(source, graph, residual)
         ->  header  |  tree  |  breaks  |  frame(source, graph)  |  frame(residual)
 
-Source and graph stay together, since each lights up in the other. A question of `--predict` has its own slide,
-and what it asks about comes after all of them.
+Source and graph are on one slide, since hovering over one highlights the other. A question of `--predict` has its
+own slide, and its answer comes after all questions.
 
 In torch: nothing. Read next: nbcompile/views/html.py, which makes the picture
 """
@@ -42,7 +42,7 @@ class Slide:
     content: Markup
     lines: int
     needs_code: bool = False
-    """True if the content asks about the code of its cell, which is shown above it."""
+    """True if the content is a question about the code of its cell, which is shown above it."""
 
     @property
     def is_short(self) -> bool:
@@ -51,7 +51,7 @@ class Slide:
 
 
 def is_picture(output: NotebookNode) -> bool:
-    """The output is a picture, an exercise or a verdict."""
+    """Return whether the output is a picture, an exercise or a verdict."""
     return not {"text/html", "text/markdown"}.isdisjoint(output.get("data", {}))
 
 
@@ -71,7 +71,7 @@ def split_output(output: NotebookNode) -> Iterator[Slide]:
 
 
 def split_text(source: str) -> Iterator[Slide]:
-    """Markdown as slides: as many of its blocks on each as there is room for."""
+    """Markdown as slides: each has as many blocks as fit."""
     kept: list[str] = []
     # Blank lines outside of code (an even number of fences follows them), and the ends of code.
     for block in re.split(r"\n\n(?=(?:[^`]*```[^`]*```)*[^`]*\Z)|(?<=\n```)\n", source.strip()):
@@ -106,7 +106,7 @@ def _parts_of(box: Tag) -> Iterator[Slide]:
         elif questions := child.select(".n-ask > li"):
             yield from (_question(each, number) for number, each in enumerate(questions, 1))
         elif child.name == "details" and not child.get("data-s"):
-            yield from _parts_of(child)  # what is revealed, frames of libraries
+            yield from _parts_of(child)  # hidden answers, frames of libraries
         elif child.name == "details":
             yield from _parts_of_section(child)
 
@@ -150,7 +150,7 @@ def _parts_of_section(section: Tag) -> Iterator[Slide]:
 
 
 class _TableNumber:
-    """The number of the last table, for what follows it."""
+    """The number of the last table, for the parts after it."""
 
     def __init__(self) -> None:
         self.seen = 0

@@ -3,8 +3,8 @@
     python -m nbcompile.tools.slides notebooks/course/3_breaks.md -o build/slides --reveal build/slides/reveal.js
 
 A heading begins a column of slides. Its text and the code that follows are on the first one; each section of the
-picture has a slide below it, large enough to be read from the last row. Set-up and claims stay in the notebook. A deck
-is one file: reveal.js, from a folder that `make slides` fetches, is written into it, and nothing is loaded.
+picture has a slide below it, readable from the last row. Set-up and claims are left out. A deck is one file: reveal.js,
+from a folder that `make slides` fetches, is inlined, and nothing is loaded.
 
 In torch: nothing. Read next: nbcompile/tools/slide_parts.py, nbcompile/tools/tour.py
 """
@@ -112,7 +112,7 @@ def _add_code(found: Columns, cell: NotebookNode) -> None:
 
 
 def deck(notebook: NotebookNode, title: str, reveal: Path) -> str:
-    """The deck as HTML, which loads nothing.
+    """The deck as self-contained HTML.
 
     Raises:
         FileNotFoundError: ``reveal`` is no copy of reveal.js.
@@ -137,7 +137,7 @@ def deck(notebook: NotebookNode, title: str, reveal: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 0 if every lecture ran to its end."""
+    """Run the command; return 0 if every lecture ran to its end."""
     parser = argparse.ArgumentParser(description="Execute lectures; write each as slides, and as a page for print.")
     parser.add_argument("lectures", nargs="+", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/slides"), help="default: %(default)s")

@@ -3,8 +3,8 @@
     notebooks/tour.md  ->  a kernel runs every cell  ->  tour.html
                                                      ->  ✓ GPT-2 is one graph (graphs=1, ...)
 
-A claim that does not hold, or any other error in a cell, fails the command;
-the page is written all the same, under another name, and ends with the error.
+The command fails if a claim does not hold, or a cell raises another error; the
+page is nevertheless written, under another name, and ends with the error.
 Cells with the tag `needs-transformers` are left out where that module is not installed.
 
 In torch: nothing. Read next: notebooks/tour.md
@@ -51,7 +51,7 @@ class Tour:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 0 if every claim holds."""
+    """Run the command; return 0 if every claim holds."""
     parser = argparse.ArgumentParser(
         prog="python -m nbcompile tour", description="Execute the tour, check its claims, and write one HTML file."
     )
@@ -109,8 +109,8 @@ def execute(source: Path, timeout: int = 900) -> Tour:
 def run_cells(notebook: NotebookNode, **options: Any) -> None:
     """Run a notebook's cells in a separate kernel; ``options`` are those of ``NotebookClient``.
 
-    Jupyter chooses free ports, and the kernel binds them a second later: by then another process may have them, and the
-    kernel never answers. Sockets that are files in a new folder have no such race; Windows has none.
+    Jupyter chooses free ports, and the kernel binds them a second later: another process may have bound them, and then
+    the kernel never responds. Unix sockets in a new folder have no such race; Windows does not have them.
     """
     with tempfile.TemporaryDirectory() as folder:
         sockets = {} if sys.platform == "win32" else {"transport": "ipc", "ip": str(Path(folder, "kernel"))}
@@ -119,7 +119,7 @@ def run_cells(notebook: NotebookNode, **options: Any) -> None:
 
 
 def leave_out(notebook: NotebookNode) -> list[str]:
-    """Replace cells that need a module that is not installed by one sentence; return the sentences."""
+    """Replace each cell whose module is not installed by one sentence; return the sentences."""
     kept: list[NotebookNode] = []
     sentences: list[str] = []
     for cell in notebook.cells:

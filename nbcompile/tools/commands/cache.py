@@ -1,4 +1,4 @@
-"""``cache``: what is stored on disk between processes.
+"""``cache``: the entries that are stored on disk between processes.
 
     python -m nbcompile cache                where it is, how many entries, how large
     python -m nbcompile cache clear          delete all entries of nbcompile
@@ -41,7 +41,7 @@ class Entry:
     path: str
     bytes: int
     unfinished: bool = False
-    """True if a process left it that was killed, and it becomes no entry."""
+    """True if it was left by a process that was killed; it never becomes an entry."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -56,7 +56,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _cache(options: argparse.Namespace) -> int:
-    # Entries are written in the background: what this process has begun belongs to the answer.
+    # Entries are written in the background: wait for those that this process has begun.
     writer.flush(timeout=writer.TIMEOUT)
     if options.file is not None or options.action in TRANSFERS:
         return _transfer(options)
@@ -80,7 +80,7 @@ def _cache(options: argparse.Namespace) -> int:
 
 
 def _transfer(options: argparse.Namespace) -> int:
-    """Save the stores to a file, or load one; an error of the file is one line."""
+    """Save the stores to a file, or load one; report an error of the file in one line."""
     if options.file is None or options.action not in TRANSFERS:
         expected = "expected no file" if options.file else "expected the name of a file"
         print(f"nbcompile cache {options.action}: {expected}", file=sys.stderr)
@@ -135,7 +135,7 @@ def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]
 
 
 def find_entries() -> Iterator[Entry]:
-    """Every file of both stores; files of other names in these folders are not ours, nor is what is being written."""
+    """Every file of both stores, without files of other names and files that are being written."""
     functions = storage.directory()
     left = {"functions": storage.unfinished(), "kernels": list(store.unfinished(store.directory()))}
     for name, paths in left.items():
@@ -143,8 +143,8 @@ def find_entries() -> Iterator[Entry]:
     for name, folder in _folders():
         for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
-            # The folder of one store may be inside that of the other, and a folder may be a user's
-            # own: nothing but files that we named is counted or deleted.
+            # The folder of one store may be inside that of the other, and a folder may hold a user's
+            # files: only files with names that nbcompile gives are counted or deleted.
             if inside_functions or path in left[name] or not OWN_NAMES.fullmatch(path.name):
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process has just removed it
@@ -163,11 +163,11 @@ def _size(path: Path) -> int:
 
 
 def clear(entries: list[Entry]) -> int:
-    """Delete entries and the folders that they leave empty; how many files are gone."""
+    """Delete entries and the folders that become empty; return the number of deleted files."""
     removed = 0
     for entry in entries:
         path = Path(entry.path)
-        # What another process has removed is gone as well; what may not be removed is not counted.
+        # A file that another process has removed counts as deleted; one that may not be removed does not.
         removed += store.discard(path)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # only where it is empty

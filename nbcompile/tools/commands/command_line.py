@@ -3,8 +3,8 @@
     main(["doctor", "--json"])               the command's exit code
     main(["script.py", "--html", "o.html"])  the same as main(["run", "script.py", ...])
 
-A command is a module with ``add(commands)``, which describes its options, and a function that runs it. What a
-command prints on standard output is its result; everything else goes to standard error.
+A command is a module with ``add(commands)``, which declares its options, and a function that runs it. The result of
+a command goes to standard output, everything else to standard error.
 
 In torch: torchrun (torch/distributed/run.py) runs a program in the same way. Read next:
 nbcompile/tools/commands/run.py
@@ -53,9 +53,9 @@ PASSED_ON = ("tour", "fuzz")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command; return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # Before our parser, which would refuse their options.
+    # Before our parser, which would raise an error for their options.
     if given and given[0] in PASSED_ON:
         return guide.pass_on(given[0], given[1:])
     parser, names = build_parser()
@@ -90,7 +90,7 @@ def _split(given: list[str]) -> tuple[list[str], str, list[str]]:
 
 
 def _expect_program(parser: argparse.ArgumentParser, names: tuple[str, ...], given: list[str]) -> None:
-    """Refuse a first word that is neither a command, nor an option, nor a file name."""
+    """Report an error for a first word that is neither a command, nor an option, nor a file name."""
     word = given[0]
     if word.startswith("-") or "." in word or "/" in word:
         return

@@ -42,5 +42,5 @@ def _compare(options: argparse.Namespace) -> int:
         print(found.to_json())
     elif not options.output:
         print(comparison.ComparisonView(found))
-    # A difference that is known is no finding.
+    # Known differences do not change the exit code.
     return 1 if any(not difference.known for difference in found.differences) else 0

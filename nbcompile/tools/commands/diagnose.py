@@ -8,8 +8,8 @@
     python -m nbcompile minify train.py --source        the smallest part of the program that still fails
     python -m nbcompile report-issue train.py           all of it in one file, to send
 
-A program is wrong if it ends otherwise than in eager mode: exit code, crash, no end in time; with ``--output``, also if
-it prints something else.
+A program is wrong if it ends differently from eager mode (exit code, crash, time limit), and with ``--output`` also if
+its output differs.
 
 In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/script.py
 """
@@ -75,14 +75,14 @@ def _script(options: argparse.Namespace) -> Script:
 
 
 def _in_eager_mode(program: Script, *, prints: bool) -> Run:
-    """The run that all others are compared with, in what it prints as well.
+    """The run with which all others are compared.
 
     Raises:
-        ValueError: it does not end, or prints something else each time, so that nothing can be compared with it.
+        ValueError: it does not end, or its output differs from run to run, so that nothing can be compared with it.
     """
     with terminal.waiting("in eager mode"):
         found = script.run(program, Way(backend=EAGER))
-        # Once more, since an output that is another one in each run proves nothing.
+        # Once more, since an output that varies from run to run proves nothing.
         other = prints and not found.ending and script.run(program, Way(backend=EAGER)).output != found.output
     if other:
         raise ValueError(
@@ -112,7 +112,7 @@ def _judge(options: argparse.Namespace, eager: Run) -> Callable[[Run], str]:
 
 
 def _without_numbers(ending: str) -> str:
-    """A way to end without what may differ from run to run: addresses, process ids, times in a message."""
+    """An ending without the parts of its message that vary from run to run: addresses, process ids, times."""
     code, mark, message = ending.partition(": ")
     return code + mark + NUMBERS.sub("#", message)
 
@@ -128,8 +128,8 @@ def _ablate(options: argparse.Namespace) -> int:
 def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: str = "nbcompile") -> ablate.Ablation:
     """Run a program on each rung of the ladder."""
     rows = [ablate.Row("eager", "", eager.seconds)]
-    # A store of its own, so that no rung gets kernels that an earlier run has built; but for the
-    # rung that is about stored entries.
+    # A store of its own, so that no rung loads kernels that an earlier run has built, except for the
+    # rung that tests stored entries.
     with tempfile.TemporaryDirectory() as kernels:
         for rung in terminal.progress(ablate.ENGINES[engine], "ablate"):
             if reason := ablate.without_tools(rung):
@@ -140,7 +140,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
             way = Way(backend, limit, rung.settings, engine, rung.stored, rung.target)
             store_of_its_own = {} if rung.stored else {store.VARIABLE: kernels}
 
-            # The rung's values as defaults: a closure would see those of the last rung.
+            # The rung's values are defaults: a closure would read those of the last rung.
             def attempt(way: Way = way, variables: dict[str, str] = store_of_its_own) -> tuple[str, float]:
                 found = script.run(program, way, **variables)
                 return wrong(found) or (ablate.TOO_LONG if found.not_simulated else ""), found.seconds
@@ -160,7 +160,7 @@ def _bisect(options: argparse.Namespace) -> int:
 def bisection(
     program: Script, wrong: Callable[[Run], str], engine: str = "nbcompile", subsystems: Sequence[str] = ()
 ) -> bisect.Bisection:
-    """Run a program again and again, each time with other decisions of the compiler.
+    """Run a program repeatedly, each time with other decisions of the compiler.
 
     Raises:
         ValueError: a subsystem of nbcompile for another engine.
@@ -208,7 +208,7 @@ def _minified(program: Script, engine: str, *, with_values: bool = True) -> scri
 
 
 def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """The smallest text that still ends in the same way compiled, and well in eager mode."""
+    """The smallest text that still ends in the same way when compiled, and without an error in eager mode."""
     text = program.path.read_text(encoding="utf-8")
     fails = _failure(program, options)
     trials = 0
@@ -233,19 +233,19 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
 
 
 def _confirm(text: str, fails: Callable[[str], str], ending: str, times: int) -> None:
-    """Raise FlakyPredicateError where a program ends so only now and then: any cut could be taken for a smaller one."""
+    """Raise FlakyPredicateError if a program ends so only sometimes: any cut could pass for a smaller failing one."""
     if any(_kind(fails(text)) != _kind(ending) for _ in range(times)):
         raise FlakyPredicateError(f"the same program ends with {ending} once, and otherwise another time")
 
 
 def _kind(ending: str) -> str:
-    """A way to end, without the numbers of a message: exit code and class of the exception."""
+    """An ending without its message: exit code and class of the exception."""
     found = re.match(r"exit code \d+(: [\w.]+)?", ending)
     return found[0] if found else ending
 
 
 def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], str]:
-    """The way in which a program text ends compiled, if it ends otherwise in eager mode; "" for none."""
+    """Predicate: the ending of a compiled program text, if it differs from eager mode's; "" otherwise."""
 
     def ending(text: str) -> str:
         # Next to the program, as it may import modules from its own folder.
@@ -254,14 +254,14 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
         try:
             smaller = dataclasses.replace(program, path=path)
             compiled = script.run(smaller, Way(engine=options.engine))
-            # A compiled run that ends well needs no run in eager mode.
+            # A compiled run without an error needs no run in eager mode.
             if not compiled.ending and not options.output:
                 return ""
             eager = script.run(smaller, Way(backend=EAGER))
         finally:
             path.unlink(missing_ok=True)
         if eager.ending:
-            return ""  # what is left fails by itself
+            return ""  # the rest fails in eager mode, too
         return _judge(options, eager)(compiled)
 
     return ending

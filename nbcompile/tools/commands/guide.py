@@ -1,4 +1,4 @@
-"""``explain``, ``tour`` and ``fuzz``: commands whose work is done by a tool of its own.
+"""``explain``, ``tour`` and ``fuzz``: commands that call a tool with a parser of its own.
 
     python -m nbcompile explain NB0007       a kind of graph break: an example, and what to do
     python -m nbcompile tour                 execute the tour, and write it as tour.html
@@ -20,11 +20,11 @@ MODULES = {
     "tour": ("nbcompile.tools.tour", "notebook"),
     "fuzz": ("nbcompile.tools.fuzz.__main__", "dev"),
 }
-"""The module behind a command, and the extra that brings what it imports."""
+"""The module that implements a command, and the extra that installs its dependencies."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands; those with a parser of their own are only listed."""
+    """Declare the commands; those with a parser of their own are only listed."""
     kind = commands.add_parser("explain", help="show a kind of graph break, and what to do about it")
     kind.add_argument("kind", help="its id, which messages and pictures show: NB0007")
     kind.add_argument("--json", action="store_true", help="print the parts of the page as JSON")
@@ -43,10 +43,10 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def pass_on(command: str, arguments: list[str]) -> int:
-    """Give the arguments to the command's own parser; its exit code."""
+    """Pass the arguments to the command's own parser; return its exit code."""
     name, extra = MODULES[command]
     try:
-        # Only when it is asked for: these tools need packages that a user may lack.
+        # Imported on use: these tools need packages that may be missing.
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         terminal.print_error(f'the {command} needs {error.name}: pip install "nbcompile[{extra}]"')

@@ -1,4 +1,4 @@
-"""A parser that names an unknown option before it asks for what is missing.
+"""A parser that reports unknown options before missing arguments.
 
     Parser(prog="explain")        `explain --jsno`: unrecognized argument --jsno: did you mean --json?
 
@@ -19,7 +19,7 @@ ALIKE = 0.8
 
 
 def closest(word: str, names: Iterable[str]) -> str:
-    """The name that a misspelt word is most like; "" if none is."""
+    """The name most similar to a misspelt word; "" if none is similar."""
     return next(iter(difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)), "")
 
 
@@ -29,7 +29,7 @@ class Parser(argparse.ArgumentParser):
     given: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Remember what is given."""
+        """Store the arguments for the error message."""
         self.given = list(args or ())
         return super().parse_known_args(args, namespace)
 

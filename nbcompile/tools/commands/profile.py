@@ -32,7 +32,9 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _profile(options: argparse.Namespace) -> int:
     with profiles.profiling(options.script.name) as profiler:
         _, status, _ = run.recorded(options.script, options.rest, replace=options.replace)
-    with terminal.waiting("profile: reading what was measured"):  # while the program runs, the terminal is its own
+    with terminal.waiting(
+        "profile: reading what was measured"
+    ):  # no progress while the program runs, since it uses the terminal
         found = profiler.result()
         if options.trace:
             profiler.write_trace(options.trace)

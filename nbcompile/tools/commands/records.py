@@ -20,13 +20,13 @@ from nbcompile.tools.commands import terminal
 from nbcompile.views import report, sections, text
 
 FIRST_BYTES = 64
-"""Bytes that tell a record, which is one JSON object, from a trace."""
+"""Number of bytes that distinguish a record, which is one JSON object, from a trace."""
 MOST_OF_RECORD = 256 << 20
-"""Bytes of a record, which is read whole; a trace is read line by line, and may have more."""
+"""Maximum bytes of a record, which is read whole; a trace is read line by line, and may be larger."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the command under both names."""
+    """Declare the command under both names."""
     for name in ("open", "draw"):
         parser = commands.add_parser(name, help="show a record (JSON) or a trace (TORCH_TRACE)", allow_abbrev=False)
         parser.add_argument("record", type=Path, help="the file of `run --json`; a trace, or a folder of them")
@@ -53,14 +53,14 @@ def _open(options: argparse.Namespace) -> int:
         for line in compare_ranks(opened.records):
             print(line)
         show = options.show.split(",") if options.show else None
-        # The ranks of a trace share what is printed of one record.
+        # The ranks of a trace share the limit of output of one record.
         limit = None if show else text.MOST_PRINTED // max(len(records), 1)
         print("\n".join(text.render(record, show, limit, text.IN_COMMANDS) for record in records), end="")
     return 0
 
 
 def read(path: Path) -> trace_reader.OpenedTrace:
-    """The record in a file, or those of a trace.
+    """The record in a file, or the records of a trace.
 
     Raises:
         OSError: there is no such file, or it is a pipe or a device, which may never end.
@@ -69,7 +69,7 @@ def read(path: Path) -> trace_reader.OpenedTrace:
     if path.is_dir():
         return trace_reader.read(path)
     size = path.stat().st_size
-    # Asked before the file is opened: to open a pipe waits for somebody who writes to it.
+    # Tested before the file is opened: opening a pipe blocks until a process writes to it.
     if not path.is_file():
         raise OSError(f"{path} is neither a file nor a folder")
     with path.open("rb") as file:
@@ -90,7 +90,7 @@ def read(path: Path) -> trace_reader.OpenedTrace:
 
 
 def page(title: str, opened: trace_reader.OpenedTrace) -> str:
-    """One HTML document: a record as it is, a trace with its notes, several ranks with what differs between them."""
+    """One HTML document: a record, a trace with its notes, or several ranks with their differences."""
     if len(opened.records) == 1 and not opened.notes:
         return report.of_record(next(iter(opened.records.values())))
     differences = compare_ranks(opened.records)

@@ -1,11 +1,11 @@
-"""``run`` and ``report``: run a program as its own interpreter would, and show what was compiled.
+"""``run`` and ``report``: run a program as Python would, and show what was compiled.
 
     python -m nbcompile run train.py --epochs 3      then the record, as text
     python -m nbcompile report train.py -o out.html  the record as one HTML file
     python -m nbcompile run --replace train.py       torch.compile means nbcompile.compile
 
-Options of ours may come before or after the program's name; before it, an unknown option is an error; after it, an
-option that is not ours is the program's, unless it looks like a misspelt one of ours. ``--`` ends our options.
+Our options may come before or after the program's name. Before it, an unknown option is an error; after it, an unknown
+option is the program's, unless it is similar to one of ours. ``--`` ends our options.
 
 In torch: torch/distributed/run.py. Read next: nbcompile/tools/commands/records.py
 """
@@ -57,7 +57,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 def program_arguments(
     parser: argparse.ArgumentParser, options: argparse.Namespace, given: list[str], rest: list[str]
 ) -> list[str]:
-    """The arguments that are the program's; an unknown option before its name, or a misspelt one, is an error."""
+    """The program's arguments; an unknown option before its name, or a misspelt one, is an error."""
     #     run --jsno x.py          before the name: an unknown option of ours, an error
     #     run x.py --jsno          after it: the program's, but close to one of ours: an error, too
     #     run x.py --epochs 3      the program's
@@ -78,7 +78,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def run_program(options: argparse.Namespace) -> int:
-    """Run a program and write its record; its exit code."""
+    """Run a program and write its record; return its exit code."""
     record, status, calls = recorded(options.script, options.rest, replace=options.replace, steps=options.steps)
     print_json = str(options.json) == "-"
     if print_json:
@@ -102,7 +102,7 @@ def run_program(options: argparse.Namespace) -> int:
 def recorded(
     script: Path, arguments: list[str], *, replace: bool = False, steps: bool = False
 ) -> tuple[Record, int, int]:
-    """Run a program: its record, its exit code, and how often it called torch.compile.
+    """Run a program; return its record, its exit code, and the number of its calls of torch.compile.
 
     Raises:
         FileNotFoundError: there is no such program.
@@ -130,7 +130,7 @@ def recorded(
 
 @contextmanager
 def _torch_compile(replace: bool) -> Iterator[list[None]]:
-    """Count the calls of torch.compile inside of the block; or replace it by ours."""
+    """Count the calls of torch.compile in the block, or replace it by ours."""
     install = replace and not replacement.is_installed()
     if install:
         replacement.install()
@@ -139,7 +139,7 @@ def _torch_compile(replace: bool) -> Iterator[list[None]]:
 
     @functools.wraps(original)
     def compile(*arguments: Any, **keywords: Any) -> Any:  # noqa: A001 - torch's name
-        if arguments or "model" in keywords:  # torch.compile(mode=...) returns a decorator, which comes here again
+        if arguments or "model" in keywords:  # torch.compile(mode=...) returns a decorator, which calls this again
             calls.append(None)
         return original(*arguments, **keywords)
 

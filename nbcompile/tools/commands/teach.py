@@ -23,7 +23,7 @@ from nbcompile.tools.commands import terminal
 if TYPE_CHECKING:
     from nbcompile.teach import classroom, colab, exercise_table, kinds, session
 else:
-    # Exercises import much, and every command builds this parser.
+    # Exercises import many modules, and every command builds this parser.
     classroom = lazy_import.module("nbcompile.teach.classroom")
     colab = lazy_import.module("nbcompile.teach.colab")
     exercise_table = lazy_import.module("nbcompile.teach.exercise_table")
@@ -109,7 +109,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    # All names are looked up before anything is written.
+    # All names are resolved before any file is written.
     for name in options.names:
         exercise_table.find(name)
     return _print_paths(classroom.export(options.output, options.lecture, options.names), options)

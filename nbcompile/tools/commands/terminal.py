@@ -3,8 +3,8 @@
     print(terminal.paint("✓", "green"))      green on a terminal, plain in a pipe and where NO_COLOR is set
     terminal.print_json({"found": 3})
     for unit in terminal.progress(units, "ablate"): ...         a bar on stderr, on a terminal only
-    with terminal.counting("bisect", "runs") as count: ...      where nobody knows how many: "bisect: 12 runs"
-    with terminal.waiting("compare"): ...                       where there is nothing to count: "compare: 12 s"
+    with terminal.counting("bisect", "runs") as count: ...      an unknown number of parts: "bisect: 12 runs"
+    with terminal.waiting("compare"): ...                       no parts: "compare: 12 s"
 
 In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
 """
@@ -39,20 +39,20 @@ def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def print_json(data: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def print_error(message: object) -> None:
-    """One message on standard error."""
+    """Print one message on standard error."""
     print(f"{paint('nbcompile:', 'red', sys.stderr)} {message}", file=sys.stderr)
 
 
 def progress(items: Sequence[Any], title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Any]:
-    """The items, with a bar on standard error after the first second, where that is a terminal."""
+    """Iterate over items, with a bar on standard error after the first second, if that is a terminal."""
     started, drawn = clock(), False
     for number, item in enumerate(items):
-        # On standard error, so that what is printed can be piped; a log file gets no bars.
+        # On standard error, so that the output can be piped; no bars in a log file.
         if sys.stderr.isatty() and clock() - started >= FIRST_BAR_SECONDS:
             filled = BAR_CHARACTERS * number // len(items)
             bar = "#" * filled + "." * (BAR_CHARACTERS - filled)
@@ -65,7 +65,7 @@ def progress(items: Sequence[Any], title: str, clock: Callable[[], float] = time
 
 @contextmanager
 def counting(title: str, unit: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
-    """A function that counts one more, with the number on standard error as :func:`progress` has its bar."""
+    """Provide a function that increments a counter, which is shown on standard error as by :func:`progress`."""
     started, number = clock(), 0
 
     def count() -> None:
@@ -83,7 +83,7 @@ def counting(title: str, unit: str, clock: Callable[[], float] = time.monotonic)
 
 @contextmanager
 def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
-    """The time that has gone by, each second on standard error, for what has no parts to count."""
+    """Show the elapsed time on standard error each second, for work without parts to count."""
     ended, began = threading.Event(), time.monotonic()
 
     def tell() -> None:
@@ -93,7 +93,7 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    # A thread, as the work itself does not come by here; a daemon, so that it never keeps the process.
+    # A thread, as the work itself does not call this; a daemon, so that it never keeps the process alive.
     clock = threading.Thread(target=tell, daemon=True)
     clock.start()
     try:

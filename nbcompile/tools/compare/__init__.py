@@ -37,10 +37,10 @@ def compare(
     seconds: float = SECONDS,
     **options: Any,
 ) -> Callable[..., ComparisonView]:
-    """Run a function through nbcompile and through the real torch.compile, and compare what both did.
+    """Run a function through nbcompile and through the real torch.compile, and compare the two.
 
     Args:
-        function: a function, method or module; one that nbcompile compiled is compared as it was before.
+        function: a function, method or module; of a compiled one, the original is compared.
         further_calls: the positional arguments of calls after the first, to compare recompilations.
         seconds: time limit.
         **options: of both ``compile`` functions (``dynamic``, ``fullgraph``, ``backend``, ``mode``).
@@ -64,7 +64,7 @@ def compare(
 def compare_script(
     path: Path, arguments: Sequence[str] = (), seconds: float = SECONDS, given: bytes = b""
 ) -> Comparison:
-    """Run a program twice: ``nbcompile.compile`` and ``torch.compile`` both mean the one, then the other.
+    """Run a program twice: both ``nbcompile.compile`` and ``torch.compile`` mean nbcompile, then torch.compile.
 
     Args:
         path: the program.
@@ -81,12 +81,12 @@ def compare_script(
 
 
 def compare_cell(ours: Record, theirs: EngineResult) -> Comparison:
-    """Compare what a notebook cell led to with what the real torch.compile did with it."""
+    """Compare the record of a notebook cell with that of the real torch.compile."""
     return align.align(ours.function, ours, theirs.record, EngineRun(), _run(theirs, [], []), theirs.notes)
 
 
 def original(function: Any) -> Any:
-    """The callable that nbcompile or torch.compile wrapped; anything else as it is."""
+    """The callable that nbcompile or torch.compile wrapped; any other value itself."""
     if isinstance(function, CompiledModule):
         return function._modules["_orig_mod"]
     return getattr(function, "_torchdynamo_orig_callable", original_of(function))

@@ -2,8 +2,8 @@
 
     align("f", ours, theirs, our_run, their_run)       Comparison
 
-Frames belong together by function, first line and number of the entry. Operators are compared as both print them,
-guards by their conditions (compare/guards.py). What differs is listed by weight: results, frames, breaks, graphs, ...
+Frames are paired by function, first line and number of the entry. Operators are compared as both print them, guards
+by their conditions (compare/guards.py). Differences are listed by weight: results, frames, breaks, graphs, ...
 
 In torch: nothing. Read next: nbcompile/tools/compare/guards.py
 """
@@ -49,7 +49,7 @@ Frames = tuple[CompiledFrame | None, CompiledFrame | None]
 def align(
     title: str, ours: Record, theirs: Record, our_run: EngineRun, their_run: EngineRun, notes: Sequence[str] = ()
 ) -> Comparison:
-    """The relation of two records of the same program."""
+    """Align two records of the same program."""
     pairs = pair_frames(ours.frames, theirs.frames)
     frames = tuple(_frame_pair(*pair) for pair in pairs)
     differences = (*_of_runs(our_run, their_run), *sorted(_differences(pairs, frames), key=_weight))
@@ -61,7 +61,7 @@ def align(
 
 
 def pair_frames(ours: Sequence[CompiledFrame], theirs: Sequence[CompiledFrame]) -> list[Frames]:
-    """Frames of both that are entries of the same code, in the order of ours; then those that only torch has."""
+    """Pairs of frames that are entries of the same code, in the order of ours; then frames that only torch has."""
     left, pairs = _by_code(theirs), list[Frames]()
     for key, frame in _by_code(ours).items():
         pairs.append((frame, left.pop(key, None)))
@@ -77,7 +77,7 @@ def _by_code(frames: Sequence[CompiledFrame]) -> dict[tuple[str, str, int, int],
         # torch begins a resume function at the line of the break, nbcompile at that of its function.
         first_line = 0 if frame.function.startswith(RESUMED) else frame.first_line
         code = (frame.function, frame.file, first_line)
-        # The n-th entry of one with the n-th of the other: both compile in the order of the calls.
+        # The n-th entry of one is paired with the n-th of the other: both compile in the order of the calls.
         found[*code, count[code]] = frame
         count[code] += 1
     return found
@@ -87,7 +87,7 @@ def operators(frame: CompiledFrame | None, graph: Graph | None) -> list[tuple[st
     """The operators of a graph as both compilers print them (``torch._C._nn.linear``), with their nodes."""
     if frame is None or graph is None:
         return []
-    # Out of the code that both print: our record names functions as people do, and of torch's
+    # From the code that both print: our record shortens names of functions, and of torch's
     # graphs there is only the text.
     printed = {node.name: node.target for node in trace_text.graph(frame.id, graph.stage, graph.code).nodes}
     return [(printed.get(node.name, node.target), node) for node in links.operators(graph)]
@@ -108,7 +108,7 @@ def _frame_pair(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Fra
 
 
 def _lines(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[LinePair]:
-    """The source lines of which either compiler produced something, and those between them."""
+    """The source lines to which either compiler attributes results, and the lines between them."""
     shown = ours or theirs
     assert shown is not None
     marks = [_marks(frame, shown) for frame in (ours, theirs)]
@@ -136,7 +136,7 @@ def _marks(frame: CompiledFrame | None, shown: CompiledFrame) -> dict[int, LineM
 
 
 def own_location(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
-    """The line of a stack that is in the frame's source; torch shortens the names of files to their end."""
+    """The line of a stack that is in the frame's source; torch shortens file names to their end."""
     if found := links.own_location(frame, stack):
         return found
     own = tuple(replace(line, file=frame.file) for line in stack if line.file and frame.file.endswith(line.file))
@@ -285,7 +285,7 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
     names = [[f"{target} {_shape(node)}" for target, node in graph] for graph in (ours, theirs)]
     if sorted(names[0]) == sorted(names[1]):
         return None  # the order is free
-    # Without ``autojunk``: from 200 operators on, difflib would take the most frequent ones for noise.
+    # Without ``autojunk``: from 200 operators on, difflib would ignore the most frequent ones.
     edits = [
         edit
         for edit in difflib.SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes()
@@ -300,7 +300,7 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
 def _shape(node: Node) -> str:
     if node.shape is None:
         return ""
-    # Symbols are numbered by each compiler in its own way.
+    # Each compiler numbers symbols in its own way.
     return "[" + ", ".join(re.sub(r"^s\d+$", "s", size) for size in node.shape) + "]"
 
 

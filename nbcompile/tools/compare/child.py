@@ -38,7 +38,7 @@ Compile = Callable[..., Any]
 
 
 def main(engine: str, folder: Path) -> None:
-    """Run the job of a folder; what came of it is written there."""
+    """Run the job of a folder, and write its result there."""
     job = jobs.read_job(folder)
     jobs.apply_settings(job.process_settings)
     result: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def main(engine: str, folder: Path) -> None:
             traceback.print_exception(error)
             result["failure"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         finally:
-            # A program that forks comes to this line in each process, and one of them is to write the result.
+            # A program that forks reaches this line in each process, and only one of them may write the result.
             child_process.leave_if_forked(first)
     (folder / jobs.RESULT).write_bytes(pickle.dumps(result))
 
@@ -120,7 +120,7 @@ def _exact(function: Callable[..., Any], call: tuple[tuple[Any, ...], Mapping[st
 
 
 def _plain(found: Outcome) -> Outcome:
-    """The outcome with values that the parent can read: an object is the name of its class."""
+    """The outcome with values that the parent can read: an object is replaced by the name of its class."""
     values = tuple(value if isinstance(value, PLAIN) else type(value).__qualname__ for value in found.values)
     return Outcome(values, found.error, found.internal, found.seconds)
 

@@ -3,8 +3,8 @@
     ours      NOT_PRESENT_IN_GENERIC_DICT   not ___dict_contains('forward', L['self'].__dict__)
     theirs    DICT_CONTAINS                 not ___dict_contains('forward', L['self'].__dict__)      equal
 
-Conditions are brought to one form: one spelling of globals and builtins, no addresses, conjunctions apart,
-tensor checks without dispatch keys. Then equal conditions are paired, and of the rest those about the same value.
+Conditions are normalised: one spelling of globals and builtins, no addresses, conjunctions split, tensor checks
+without dispatch keys. Then equal conditions are paired, and the remaining ones by the value that they check.
 
 In torch: torch/_dynamo/guards.py. Read next: nbcompile/tools/compare/known.py
 """
@@ -41,10 +41,10 @@ class Condition:
 
 
 def pair(ours: Sequence[Guard], theirs: Sequence[Guard]) -> tuple[GuardPair, ...]:
-    """Conditions of both sides one to one: what differs first."""
+    """Conditions of both sides one to one, differences first."""
     left, right = (list(dict.fromkeys(_conditions(side))) for side in (ours, theirs))
-    # Equal conditions first: one that has an equal on the other side must not be paired with another about the same
-    # value. Each round takes what it pairs out of both lists.
+    # Equal conditions first: a condition with an equal one on the other side must not be paired with another about the
+    # same value. Each round removes its pairs from both lists.
     equal = [
         GuardPair(EQUAL, *(side.shown for side in both))
         for both in _matches(left, right, lambda condition: condition.text)
@@ -62,7 +62,7 @@ def pair(ours: Sequence[Guard], theirs: Sequence[Guard]) -> tuple[GuardPair, ...
 def _matches(
     left: list[Condition], right: list[Condition], key: Callable[[Condition], str]
 ) -> list[tuple[Condition, Condition]]:
-    """Pairs with the same key, which are taken out of both lists."""
+    """Pairs with the same key, which are removed from both lists."""
     waiting: dict[str, list[Condition]] = {}
     for condition in right:
         waiting.setdefault(key(condition), []).append(condition)
@@ -83,7 +83,7 @@ def _conditions(guards: Iterable[Guard]) -> Iterator[Condition]:
 
 
 def _subject(condition: str) -> str:
-    """The subject of a condition: the names in it; a check of one kind is never taken for one of another."""
+    """The subject of a condition: the names in it, and the kind of check."""
     family = re.match(r"(not )?\w+(?=\()", condition)
     sources = sorted(set(SOURCE.findall(condition)))
     return f"{family[0] if family else 'expression'} {' '.join(sources) or condition}"
@@ -109,7 +109,7 @@ def _conjuncts(condition: str) -> list[str]:
 
 
 def _in_order(condition: ast.expr) -> ast.expr:
-    """A check that no two of its arguments are one, whose order means nothing, with them sorted."""
+    """Sort the arguments of a check that no two of them are one object, whose order has no meaning."""
     match condition:
         case ast.Call(func=ast.Name(id="check_no_aliasing")):
             condition.args.sort(key=ast.unparse)

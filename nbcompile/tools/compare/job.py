@@ -50,7 +50,7 @@ class CellJob:
     namespace: dict[str, Any]
     wrapper: str
     wrap: Callable[..., Any]
-    """The function that makes the wrapper, of a function that compiles."""
+    """The function that creates the wrapper from a function that compiles."""
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ def _cell_texts() -> dict[str, list[str]]:
     size = 0
     # Garbage collection may remove entries: copy before iterating.
     for name, entry in reversed(linecache.cache.copy().items()):
-        # An entry of one element is a loader that nobody has called yet.
+        # An entry of one element is a loader that was not called yet.
         if len(entry) == 4 and not Path(name).exists():
             size += sum(map(len, entry[2]))
             if size > MAX_CELL_CHARACTERS:
@@ -113,7 +113,7 @@ def _cell_texts() -> dict[str, list[str]]:
 
 
 def pickle_job(job: object) -> bytes:
-    """A job, or a value of one, as bytes.
+    """Pickle a job, or a value of one.
 
     Raises:
         CannotSendError: a value cannot be pickled.
@@ -126,15 +126,15 @@ def pickle_job(job: object) -> bytes:
         data: bytes = pickler.dumps(job)
     except Exception as error:
         raise CannotSendError(_cannot_send(error, by_value=pickler is not pickle)) from error
-    # ``pickle`` writes a function of ``__main__`` by reference, and the other process has another ``__main__``: reading
-    # the bytes once finds that out here.
+    # ``pickle`` writes a function of ``__main__`` by reference, but the other process has another ``__main__``: reading
+    # the bytes once detects that here.
     if pickler is pickle:
         _ByName(io.BytesIO(data)).load()
     return data
 
 
 class _ByName(pickle.Unpickler):
-    """Refuses what another process cannot import."""
+    """Unpickler that raises an error for values that another process cannot import."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "__main__":

@@ -3,7 +3,7 @@
     guard_reason(GuardPair(ONLY_OURS, ours="DICT_LENGTH  not L['self']._forward_hooks"))
         "torch.compile does not check hooks of modules (skip_nnmodule_hook_guards); nbcompile does"
 
-A difference without a reason here is either a mistake of nbcompile, or a row that is missing.
+A difference without a reason here is either a bug of nbcompile, or a missing row.
 
 In torch: nothing. Read next: docs/known_differences.md, which lists those of single programs
 """
@@ -30,7 +30,7 @@ class KnownGuard:
 
 @dataclass(frozen=True, slots=True)
 class KnownDifference:
-    """A difference in one aspect, by what both sides show."""
+    """A difference in one aspect, identified by the texts of both sides."""
 
     aspect: str
     ours: str
@@ -69,7 +69,7 @@ DIFFERENCES = (
 
 
 def guard_reason(pair: GuardPair) -> str:
-    """The reason why only one compiler has a guard, or has it in this form; "" if that is not known."""
+    """The reason why only one compiler has a guard, or has it in this form; "" if the reason is unknown."""
     text = pair.ours or pair.theirs
     return next((row.reason for row in GUARDS if row.status == pair.status and re.search(row.pattern, text)), "")
 
@@ -84,7 +84,7 @@ def explained(difference: Difference) -> Difference:
 
 
 def decompositions(ours: Iterable[str], theirs: Iterable[str]) -> str:
-    """The reason why ATen graphs differ, if nbcompile keeps whole what Inductor decomposes; "" otherwise."""
+    """The reason why ATen graphs differ, if nbcompile lowers operators that Inductor decomposes; "" otherwise."""
     names = sorted(set(ours) - set(theirs))
     decomposed = {str(operator) for operator in torch._decomp.decomposition_table}
     if names and all(name in decomposed for name in names):

@@ -3,7 +3,7 @@
     found = run(jobs.pickle_job(job), ("nbcompile", "torch"), seconds=300)
     found["nbcompile"].record            the record of nbcompile
     found["torch"].record                that of torch.compile, read from its structured trace
-    found["torch"].result["outcomes"]    what the calls led to
+    found["torch"].result["outcomes"]    the outcomes of the calls
 
 In torch: torch/_inductor/autotune_process.py. Read next: nbcompile/tools/compare/child.py
 """
@@ -27,14 +27,14 @@ from nbcompile.tools import child_process
 from nbcompile.tools.compare import job as jobs
 
 TORCH_VARIABLES = {
-    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # a cached graph would be no compile to compare with
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # a cached graph would not be compiled
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # a pool of processes outlives a time limit
 }
 
 
 @dataclass(slots=True)
 class EngineResult:
-    """The results that one process left behind."""
+    """The results of one process."""
 
     record: Record
     result: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b""
     """Run a job with each engine (``"nbcompile"``, ``"torch"``), one after the other: their times are compared.
 
     Args:
-        job: as :func:`job.pickle_job` makes it.
+        job: a result of :func:`job.pickle_job`.
         engines: the compilers.
         seconds: time limit of all together.
         given: standard input of each process.
@@ -66,7 +66,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b""
 def _environment(engine: str, folder: Path) -> dict[str, str]:
     search = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search))}
-    # Its output is part of what a process prints, and differs by nature.
+    # Such output would be compared as the program's, but always differs.
     environment.pop("TORCH_LOGS", None)
     if engine == "torch":
         environment |= {**TORCH_VARIABLES, "TORCH_TRACE": str(folder / "trace")}
@@ -74,7 +74,7 @@ def _environment(engine: str, folder: Path) -> dict[str, str]:
 
 
 def _finished(engine: str, folder: Path, ended: child_process.ProcessResult, seconds: float) -> EngineResult:
-    """Read the files of a process that ended, however it ended."""
+    """Read the files of a process that has ended, with or without an error."""
     code, output, result = ended.code, ended.errors, dict[str, Any]()
     failure = f"killed by signal {-code}" if code < 0 else f"exit code {code}" if code else ""
     if code == child_process.HUNG:

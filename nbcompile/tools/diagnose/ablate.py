@@ -1,4 +1,4 @@
-"""Run a function with less and less of the compiler, and say at which rung it changes.
+"""Run a function with fewer and fewer stages of the compiler, and report the rung at which the result changes.
 
     print(nbcompile.ablate(f)(x))
 
@@ -38,9 +38,9 @@ from nbcompile.tools.diagnose.outcome import Outcome
 
 TIMED_CALLS = 5
 SLOWER = 1.5
-"""A rung that is so many times as slow as the one before is pointed out."""
+"""A rung that takes this many times as long as the previous one is marked."""
 LONGER = 10.0
-"""Seconds that a program must take longer besides: each rung compiles more than the one before."""
+"""Additional seconds before a rung of a program is marked: each rung compiles more than the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class Rung:
     """A subsystem of which nothing is allowed (nbcompile/support/fuel.py)."""
     settings: tuple[tuple[str, Any], ...] = ()
     stored: bool = False
-    """True to run with the store on disk, as a program runs by itself; all other rungs compile and build anew."""
+    """True to run with the store on disk, which is the default of a program; all other rungs compile and build anew."""
     target: str = ""
-    """A GPU whose code a simulator runs: no step to the next rung, but another generator of code."""
+    """A GPU whose code a simulator runs: another code generator, instead of one more stage."""
 
 
-# From the least of the compiler to all of it, so that the first rung that differs names what it adds.
+# From the fewest stages to all of them, so that the stage of the first rung that differs is the cause.
 OURS = (
     Rung("capture", "eager"),
     Rung("AOTAutograd", "aot_eager"),
@@ -70,7 +70,7 @@ OURS = (
     Rung("reference path", "inductor", settings=(("reference", True),)),
     Rung("store off", "inductor"),
     Rung("everything", "inductor", stored=True),
-    Rung("everything, again", "inductor", stored=True),  # loads what the rung before has stored
+    Rung("everything, again", "inductor", stored=True),  # loads the entries that the previous rung has stored
     Rung("Triton in the simulator", "inductor", target="sm_90"),
 )
 BY_CHANCE = "by chance"
@@ -98,7 +98,7 @@ class Row:
     left_out: str = ""
     """The reason why this rung was not tried."""
     simulated: bool = False
-    """The time is a simulator's, and says nothing about the compiler."""
+    """True if the time is that of the simulator, not of compiled code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Ablation:
 
     rows: tuple[Row, ...]
     whole_program: bool = False
-    """The times are those of a program from start to end, the compiler's included."""
+    """True if the times are those of a program from start to end, compilation included."""
 
     @property
     def first_change(self) -> Row | None:
@@ -116,7 +116,7 @@ class Ablation:
 
     @property
     def slower(self) -> tuple[Row, ...]:
-        """The rungs that are much slower than the one before."""
+        """The rungs that are much slower than the previous one."""
         timed = [row for row in self.rows if not row.simulated]
         pairs = itertools.pairwise(timed)
         least = LONGER if self.whole_program else 0.0
@@ -140,7 +140,7 @@ def ablate(
 ) -> Callable[..., Ablation]:
     """Run a function on each rung of the ladder and compare with eager mode.
 
-    A rung that ends the process, or does not end, is found out in a fork of it.
+    A fork of the process detects a rung that ends the process, or does not end.
 
     Args:
         function: a function or module that is not compiled yet.
@@ -183,7 +183,7 @@ def ablate(
 
 
 def confirmed(rung: Rung, attempt: Callable[[], tuple[str, float]], before: Sequence[Row] = ()) -> Row:
-    """The row of a rung. One that differs is tried again, unless one before does: a program can be wrong by chance."""
+    """The row of a rung. A first difference is confirmed by a second run: a program can be wrong by chance."""
     difference, seconds = attempt()
     if rung.target and TOO_LONG in difference:
         return Row(rung.name, "", 0.0, "left out: its simulation would take too long", simulated=True)
@@ -200,7 +200,7 @@ def without_tools(rung: Rung) -> str:
 
 
 def _not_simulated(rung: Rung, inputs: Any) -> str:
-    """The reason why nothing is simulated; "" if it is, or if nothing was to be."""
+    """The reason why nothing is simulated; "" if the code is simulated, or the rung needs no simulator."""
     devices = {value.device.type for value in pytree.tree_leaves(inputs) if isinstance(value, torch.Tensor)}
     elsewhere = ", ".join(sorted(devices - {"cpu"}))
     if rung.target and elsewhere:
@@ -239,7 +239,7 @@ def for_target(target: str, options: Mapping[str, object] | None) -> dict[str, o
 
 @contextlib.contextmanager
 def _as(rung: Rung, kernels: str) -> Iterator[None]:
-    """Deny what the rung denies; kernels of rungs without the store are built in a folder of their own."""
+    """Deny the rung's decisions; kernels of rungs without the store are built in a folder of their own."""
     with contextlib.ExitStack() as stack:
         if rung.denied:
             stack.enter_context(fuel.limited(rung.denied, 0))

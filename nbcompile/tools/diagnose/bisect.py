@@ -9,8 +9,8 @@
     fusion     2 of 3   buf0, buf2
     lowering   3 of 5   mul_1 (aten.mul.Tensor)
 
-For each subsystem, first nothing of it is allowed; if the result is right then, the first decisions are allowed, and
-their number is halved until one remains without which the result is right, and with which it is wrong.
+For each subsystem, first all its decisions are denied. If the result is right then, a binary search over the number of
+allowed decisions finds the one without which the result is right, and with which it is wrong.
 
 In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/support/fuel.py
 """
@@ -42,17 +42,17 @@ Predicate = Callable[[Outcome], str]
 
 
 Trial = Callable[[str, int], tuple[str, list[str]]]
-"""A run with so many decisions of a subsystem (all of "" are allowed): what is wrong, and the decisions asked for."""
+"""A run with a number of allowed decisions of a subsystem ("": all): its error, and the decisions that it requested."""
 UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The part of one subsystem in an error."""
+    """The share of one subsystem in an error."""
 
     subsystem: str
     number: int
-    """Number of the decision with which the result becomes wrong, from 1; 0: it is wrong without the subsystem, too."""
+    """Number of the decision that makes the result wrong, from 1; 0: it is wrong without the subsystem, too."""
     decisions: int
     """Number of decisions that the subsystem took."""
     decision: str = ""
@@ -74,7 +74,7 @@ class Bisection:
 
     @property
     def culprit(self) -> Finding | None:
-        """The decision to look at first: a pass or fusion, as without lowerings there would be none."""
+        """The decision to examine first: a pass or fusion rather than a lowering, without which there would be none."""
         by_name = {finding.subsystem: finding for finding in self.findings if finding.number}
         return next((by_name[name] for name in BLAME if name in by_name), self.findings[-1] if by_name else None)
 
@@ -99,9 +99,9 @@ def bisect(
 
     Args:
         function: a function or module that is not compiled yet.
-        predicate: what is wrong with an :class:`Outcome` (its values, its exception, the ``seconds`` of a call), in
-            words, or ""; without one, a difference from eager mode that rounding does not explain, another exception,
-            or a failure inside the compiler.
+        predicate: function of an :class:`Outcome` (its values, its exception, the ``seconds`` of a call) that returns
+        a description of the error, or "". Default: a difference from eager mode that rounding does not explain,
+        another exception, or a failure inside the compiler.
         engine: ``"nbcompile"``, or ``"torch"`` for torch.compile: its backends and the subsystems of Inductor.
         seconds: limit of a trial.
         **options: of ``compile``.
@@ -138,7 +138,7 @@ def bisect(
             api.reset()
             return wrong(found), log
 
-        # Trials run in this process unless one of them would end it: a fork for each costs time.
+        # Trials run in this process unless one of them ends it, since each fork costs time.
         ends = isolated.ending(lambda: trial("", 0), seconds)
         return search(_in_forks(trial, seconds) if ends else trial)
 
@@ -146,7 +146,7 @@ def bisect(
 
 
 def _in_forks(trial: Callable[[str, int, str], tuple[str, list[str]]], seconds: float) -> Trial:
-    """The trials, each in a fork: the decisions until it ends are those that it wrote to a file."""
+    """Trials that each run in a fork, which writes its decisions to a file."""
 
     def attempt(subsystem: str, allowed: int) -> tuple[str, list[str]]:
         with tempfile.TemporaryDirectory() as folder:
@@ -163,7 +163,7 @@ def _bisect_torch(
     """Bisect torch.compile.
 
     Raises:
-        ValueError: the compiled function ends the process: torch's bisection would end with it.
+        ValueError: the compiled function ends the process, and torch's bisection with it.
     """
     if ended := isolated.ending(lambda: error(torch.compile(function, **options)), seconds):
         raise ValueError(
@@ -183,8 +183,8 @@ def bisect_torch_program(error: Callable[[str, str], str]) -> Bisection:
     """Bisect torch.compile in a whole program.
 
     Args:
-        error: what is wrong with the program when it is run with a backend, as a part of the bisection in a folder
-            (:func:`nbcompile.peer.bisect.take_part`); "" for nothing.
+        error: function that runs the program with a backend, as a part of the bisection in a folder
+        (:func:`nbcompile.peer.bisect.take_part`), and describes its error; "" for none.
     """
     differences: list[str] = []
 
@@ -209,18 +209,18 @@ def _from_torch(found: Any, differences: Sequence[str]) -> Bisection:
 def differs_from_eager(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Predicate:
-    """The usual predicate: another outcome than in eager mode."""
+    """The default predicate: an outcome that differs from eager mode's."""
     expected = outcome.in_eager_mode(function, arguments, keywords)
     reference = outcome.exact(function, arguments) if not keywords else None
     return lambda found: outcome.difference(expected, found, reference)
 
 
 def search(trial: Trial, subsystems: Iterable[str] = tuple(fuel.SUBSYSTEMS)) -> Bisection:
-    """Find the decisions that matter, subsystem by subsystem.
+    """Find the decisions that cause an error, subsystem by subsystem.
 
     Args:
         trial: runs the program with a limit.
-        subsystems: those that are searched.
+        subsystems: the subsystems to search.
 
     Raises:
         FlakyPredicateError: two equal trials differed.
@@ -234,7 +234,7 @@ class _Search:
         self.trials = 0
 
     def find(self, subsystems: Iterable[str]) -> Bisection:
-        """Each subsystem, from coarse to fine."""
+        """Search the subsystems, from coarse to fine."""
         whole, _ = self._try("", 0)
         if not whole:
             return Bisection("", trials=self.trials)
@@ -259,7 +259,7 @@ class _Search:
                 wrong = middle
             else:
                 right = middle
-        # What is denied may lead to other decisions later on, but not before: this one was asked for in each run.
+        # A denied decision may change later decisions, but no earlier ones: this one was requested in each run.
         still, log = self._try(name, wrong)
         if not still:
             raise FlakyPredicateError(f"{name}: the first {wrong} decisions were wrong once and right once")

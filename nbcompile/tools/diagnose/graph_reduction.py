@@ -27,7 +27,7 @@ MOST_ROUNDS = 50
 
 
 CONFIRMATIONS = 4
-"""Number of times that the result is tried: a predicate that holds half of the time gets through one time in 16."""
+"""Number of runs that confirm the result: a predicate that holds half of the time passes once in 16 times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class GraphReduction:
         return MinifiedGraph(difference, self.graph, tuple(self.inputs), counts, self.trials, script)
 
     def _confirmed(self) -> str:
-        """The difference of the result. A predicate by chance accepts any cut, so the result is asked again."""
+        """The error of the result, confirmed by more runs: a predicate that holds by chance accepts any cut."""
         for _ in range(CONFIRMATIONS):
             if not (difference := self.wrong(self.graph, self.inputs)):
                 raise FlakyPredicateError("the smallest graph was wrong once and right once: it was not reduced")
@@ -122,12 +122,12 @@ class GraphReduction:
             yield graph, self.inputs
 
     def _operators_as_inputs(self) -> Iterator[tuple[torch.fx.GraphModule, list[Any]]]:
-        """Chunks of operators replaced by the values that they have, from halves down to one."""
+        """Chunks of operators replaced by their values, from halves down to single operators."""
         values = _values(self.graph, self.inputs)
         names = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
         size = len(names)
         while size >= 1:
-            # A value instead of an operator cuts everything before it off, which is then removed
+            # A value instead of an operator disconnects everything before it, which is then removed
             # as dead code.
             for first in range(0, len(names), size):
                 yield self._with_inputs(names[first : first + size], values)
@@ -143,10 +143,10 @@ class GraphReduction:
         return graph, inputs
 
     def _halved(self) -> Iterator[list[Any]]:
-        """Inputs of half the size, along one dim at a time: all that have this size there."""
+        """Inputs of half the size, for one size at a time: all dims of this size are halved."""
         sizes = {size for value in self.inputs if isinstance(value, torch.Tensor) for size in value.shape if size > 1}
         for size in sorted(sizes, reverse=True):
-            # All dims of this size at once: they mostly belong together, as those of the factors of a product.
+            # All dims of this size at once: they mostly depend on each other, as in the factors of a matrix product.
             yield [_narrowed(value, size) for value in self.inputs]
 
 
@@ -186,7 +186,7 @@ def _values(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[str, Any
 
 
 def replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-    """An input behind the others, instead of a node."""
+    """Replace a node by a new last input."""
     last = list(graph.graph.find_nodes(op="placeholder"))
     with graph.graph.inserting_after(last[-1]) if last else graph.graph.inserting_before():
         placeholder = graph.graph.placeholder(f"{node.name}_value")
@@ -196,7 +196,7 @@ def replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
 
 
 def _without_unused(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Drop operators and inputs that are not read; operators that only write stay."""
+    """Drop operators and inputs without users; operators that write stay."""
     graph = copy.deepcopy(graph)
     graph.graph.eliminate_dead_code()
     kept = []

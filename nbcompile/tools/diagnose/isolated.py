@@ -1,8 +1,8 @@
-"""A judgement in a process that is forked for it, which it may kill or never leave.
+"""Evaluation of a predicate in a fork of the process, which may crash or hang.
 
-    judged(lambda: wrong(graph, inputs), seconds=60)      "killed by signal 11", "did not end in time", what it says, ""
+    judged(lambda: wrong(graph, inputs), seconds=60)      "killed by signal 11", "did not end in time", its result, ""
 
-What the fork prints, also as it is killed, is not shown: it would be there once for each trial.
+The output of the fork, also that of a crash, is discarded: it would be repeated for each trial.
 
 In torch: torch/_dynamo/debug_utils.py starts a process for each trial of its minifier. Read next:
 nbcompile/tools/diagnose/script_graphs.py
@@ -25,11 +25,11 @@ import torch
 
 KILLED, HUNG, LEFT = "killed by signal", "did not end in time", "left the process with exit code"
 MOST_SAID = 4000
-"""Bytes of a judgement: with the mark, no more than a pipe takes at once."""
+"""Maximum bytes of a result: with the mark, no more than one write to a pipe."""
 SAID = b"+"
-"""The mark of a judgement that came to its end."""
+"""The mark at the end of a complete result."""
 POLL_SECONDS = 0.05
-"""The time after which it is seen that the fork has ended, where a child of it still holds the pipe."""
+"""Interval of the tests whether the fork has ended, in case a child of it still holds the pipe."""
 SECONDS = 120.0
 """The default limit of a trial in a notebook."""
 
@@ -40,7 +40,7 @@ def can_fork() -> bool:
 
 
 def judged(judge: Callable[[], str], seconds: float) -> str:
-    """Ask a function in a fork of this process: its answer, or the way in which the fork ended; "" where it raises."""
+    """Call a function in a fork of this process; return its result, or how the fork ended; "" if the call raises."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12: that there are threads, which the fork does not have
@@ -53,7 +53,7 @@ def judged(judge: Callable[[], str], seconds: float) -> str:
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process, signal.SIGKILL)  # what it forked, or itself, if it hangs or the user interrupts
+            os.killpg(process, signal.SIGKILL)  # its children, and the fork itself, if it hangs or the user interrupts
         with contextlib.suppress(ChildProcessError):
             os.waitpid(process, 0)
     if said.startswith(SAID):
@@ -64,12 +64,12 @@ def judged(judge: Callable[[], str], seconds: float) -> str:
 
 
 def is_an_ending(said: str) -> bool:
-    """True for what :func:`judged` says of a process, and not what the process said."""
+    """Return whether a text describes how a process ended, rather than being its result (:func:`judged`)."""
     return said.startswith((KILLED, HUNG, LEFT))
 
 
 def ending(call: Callable[[], object], seconds: float) -> str:
-    """The way in which a call ends its process; "" where it ends by itself, or where nothing can be forked."""
+    """The way in which a call ends its process; "" if the call returns, or the process cannot fork."""
     if not can_fork():
         return ""
 
@@ -81,10 +81,10 @@ def ending(call: Callable[[], object], seconds: float) -> str:
 
 
 def expect_to_return(call: Callable[[], object], seconds: float) -> None:
-    """Refuse a call in eager mode that ends the process: nothing can be compared with it.
+    """Check that a call in eager mode does not end the process: nothing could be compared with it.
 
     Raises:
-        ValueError: it does.
+        ValueError: the call ends the process.
     """
     if ended := ending(call, seconds):
         raise ValueError(f"in eager mode, the function {_sentence(ended)}: there is nothing to compare with")
@@ -103,12 +103,12 @@ def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
         if ready:
             chunk = os.read(reader, 1 << 16)
             said += chunk
-            # Nothing was read: the other end is closed, and select would return at once from here on.
+            # Nothing was read: the other end is closed, and select would return immediately from now on.
             pipes = pipes if chunk else []
             if chunk:
                 continue
         try:
-            # The fork ends as soon as it has answered, so there is no harm in waiting for it.
+            # The fork ends as soon as it has written its result, so waiting for it is safe.
             ended, status = os.waitpid(process, 0 if said else os.WNOHANG)
         except ChildProcessError:  # the program ignores SIGCHLD
             return said, 0
@@ -126,7 +126,7 @@ def _judge(judge: Callable[[], str], writer: int) -> None:
         torch.set_num_threads(1)  # the threads of the first process are not in this one
         with contextlib.suppress(Exception, SystemExit, KeyboardInterrupt):
             said = judge()
-        if os.getpid() == own:  # a program that forks comes to this line in each process
+        if os.getpid() == own:  # a program that forks reaches this line in each process
             os.write(writer, SAID + said.encode()[:MOST_SAID])
     finally:
         # Without the handlers of ``atexit`` and without a flush of buffers: both belong to the first process.
@@ -134,7 +134,7 @@ def _judge(judge: Callable[[], str], writer: int) -> None:
 
 
 def _silence() -> None:
-    """No output, no stack and no file of the memory where the process is killed: that is an answer like others."""
+    """Suppress output, stack traces and core dumps of a crash, which is a valid result of a trial."""
     faulthandler.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process

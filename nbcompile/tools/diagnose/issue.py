@@ -1,10 +1,10 @@
-"""One file to send with an issue: program, environment, what was tried, the smallest program, the record.
+"""One file to send with an issue: program, environment, results of the tools, the smallest program, the record.
 
     text(write(program, compiled, eager, {"bisect": ...}))      Markdown
 
-Nothing private is in it unless it is asked for: paths are shortened; elements of tensors, the names of user and host,
-and values of environment variables are left out. The text of the program is in it, and numbers and texts on which its
-graphs depend (also one that ``item`` took out of a tensor): read the file before you send it.
+It has no private data by default: paths are shortened; elements of tensors, the names of user and host, and values of
+environment variables are left out. It contains the text of the program, and the numbers and texts on which its graphs
+depend (also a number that ``item`` read from a tensor): read the file before you send it.
 
 In torch: torch/utils/collect_env.py collects the environment only. Read next: nbcompile/tools/commands/diagnose.py
 """
@@ -38,10 +38,10 @@ PROGRAM = "Program"
 PATH = re.compile(r"(?<![\w.~/:\-])/(?:[^\s/\"'`<>|:;,()\[\]{}\\]+/)+([^\s/\"'`<>|:;,()\[\]{}\\]*)")
 """An absolute path with a folder; the last part stays."""
 COMMON_NAMES = ("root", "user", "localhost", "")
-"""Names that tell nothing, and are words of other meanings."""
+"""Names of users that identify nobody, and are common words."""
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
 SHORTEST_SECRET, SHORTEST_VALUE = 6, 4
-"""Characters of a value that is left out everywhere, or where it is in quotes: a shorter one is found by chance."""
+"""Minimum length of a value that is left out everywhere, or only in quotes: a shorter one matches by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Issue:
 
     title: str
     sections: tuple[tuple[str, str], ...]
-    """Title and text; a text is shown as it is, in a block of code."""
+    """Title and text of each section; a text is shown in a block of code."""
 
 
 def write(
@@ -61,15 +61,15 @@ def write(
     engine: str = "nbcompile",
     waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Issue:
-    """Collect everything; what fails meanwhile is a section that says how.
+    """Collect all sections; a part that fails becomes a section with the error.
 
     Args:
-        program: what the issue is about.
-        compiled: how it ends.
-        eager: the same without a compiler.
-        tried: what is tried, by name; each shows by itself how far it is.
-        engine: whose compiler.
-        waiting: shows that a part of it takes its time.
+        program: the program of the issue.
+        compiled: its run with the compiler.
+        eager: its run in eager mode.
+        tried: tools to run, by name; each shows its own progress.
+        engine: ``"nbcompile"`` or ``"torch"``.
+        waiting: context manager that shows the progress of a slow part.
     """
     outcome = compiled.ending or "ends well"
     with waiting("environment"):
@@ -114,9 +114,9 @@ def without_paths(text: str, program: Path) -> str:
 
 
 def without_names(text: str) -> str:
-    """Leave out what identifies the machine: other folders, the user, the host, values of variables.
+    """Remove what identifies the machine: other folders, the user, the host, values of variables.
 
-    The program's own text is not changed so: a path or a word in it may be what goes wrong.
+    The program's own text is not changed so: a path or a word in it may be the cause of the error.
     """
     text = PATH.sub(lambda path: f".../{path[1]}", text)
     for name in (login_name(), socket.gethostname()):
@@ -139,7 +139,7 @@ def _without_variables(text: str) -> str:
 
 
 def _fence(body: str) -> str:
-    """More backticks than the text has in a row."""
+    """A fence with more backticks than any run of them in the text."""
     longest = max(map(len, re.findall(r"`+", body)), default=0)
     return "`" * max(3, longest + 1)
 
@@ -174,7 +174,7 @@ def _record(program: Script) -> str:
 
 
 def record_of_torch(program: Script) -> str:
-    """The record that a trace of torch.compile holds, from one more run."""
+    """The record of torch.compile's trace, from one more run."""
     with tempfile.TemporaryDirectory() as folder:
         script.run(program, Way(engine="torch"), TORCH_TRACE=folder)
         try:

@@ -4,8 +4,8 @@
     print(smallest)                    a program: the graph, its inputs by seed, both results, an assertion
     smallest.nodes                     operators before and after: (57, 1)
 
-The captured graph is cut as long as the predicate holds: results are left out; the graph ends earlier; operators become
-inputs, in halves, quarters, ... (delta debugging); inputs that nobody reads go. In the end, sizes are halved.
+The captured graph is reduced as long as the predicate holds: results are left out; the graph ends earlier; operators
+become inputs, in halves, quarters, ... (delta debugging); unused inputs are removed. In the end, sizes are halved.
 
 In torch: torch/_functorch/fx_minifier.py. Read next: nbcompile/tools/diagnose/reproducer.py
 """
@@ -42,14 +42,14 @@ def minify(
 ) -> Callable[..., MinifiedGraph]:
     """Find the smallest part of a function's graphs that is still wrong.
 
-    Of a graph that ends the process, or does not end, each part is tried in a fork.
+    If a graph ends the process, or does not end, each part of it is tried in a fork.
 
     Args:
         function: a function or module that is not compiled yet.
-        backend: what compiles the graphs.
-        predicate: what is wrong with an :class:`Outcome` (its values, its exception, the ``seconds`` of a call), in
-            words, or ""; without one, a difference from eager mode that rounding does not explain, an exception of
-            the compiler, or a failure inside it.
+        backend: the backend that compiles the graphs.
+        predicate: function of an :class:`Outcome` (its values, its exception, the ``seconds`` of a call) that returns
+        a description of the error, or "". Default: a difference from eager mode that rounding does not explain,
+        an exception of the compiler, or a failure inside it.
         engine: ``"nbcompile"``, or ``"torch"`` for the real torch.compile.
         seconds: limit of a trial.
         **options: of ``compile`` (``dynamic``, ``fullgraph``).
@@ -76,7 +76,7 @@ def minify(
 
 
 def ends_in_fork(wrong: GraphPredicate, seconds: float) -> GraphPredicate:
-    """The predicate for a graph at which the process ends, or never ends: whether it does so in a fork."""
+    """The predicate for a graph that crashes or hangs the process: whether it does so in a fork."""
 
     def ends(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
         return isolated.ending(lambda: wrong(graph, inputs), seconds)
@@ -91,7 +91,7 @@ def minify_graph(
     engine: str = "nbcompile",
     wrong: GraphPredicate | None = None,
 ) -> MinifiedGraph:
-    """Find the smallest part of one graph that is still wrong: for which a predicate holds, or the usual one.
+    """Find the smallest part of one graph for which a predicate holds: that of the caller, or the default one.
 
     Raises:
         NothingToMinify: the graph is not wrong.
@@ -119,7 +119,7 @@ def _minified(
 def captured(
     function: Callable[..., Any], options: Mapping[str, Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[tuple[torch.fx.GraphModule, list[Any]]]:
-    """The graphs of a call with the inputs that each is called with; constants of a graph become inputs."""
+    """The graphs of a call with their inputs; constants of a graph become inputs."""
     found: list[tuple[torch.fx.GraphModule, list[Any]]] = []
 
     def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
@@ -127,7 +127,7 @@ def captured(
 
         def call(*inputs: Any) -> Any:
             found.append(without_attributes(own, list(outcome.copied(list(inputs)))))
-            # The program continues with the right results: a later graph gets the inputs that it has in eager mode.
+            # The program continues with eager mode's results: later graphs have the inputs of eager mode.
             return graph.forward(*inputs)
 
         return call
@@ -155,12 +155,12 @@ def without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[
 def graph_predicate(
     backend: str | Callable[..., Any], predicate: Callable[[Outcome], str] | None, engine: str
 ) -> GraphPredicate:
-    """The predicate for a graph: one of the user's for its outcome, or the usual one."""
+    """The predicate for a graph: the user's predicate for its outcome, or the default one."""
 
     def wrong(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
         expected = outcome.run(graph.forward, inputs)
         if expected.error:
-            return ""  # the part that is left fails by itself
+            return ""  # the remaining part fails in eager mode, too
         found = outcome.for_predicate(_compiled(graph, inputs, backend, engine), inputs, {}, predicate)
         if predicate is not None:
             return predicate(found)
@@ -172,7 +172,7 @@ def graph_predicate(
 def _compiled(
     graph: torch.fx.GraphModule, inputs: Sequence[Any], backend: str | Callable[..., Any], engine: str
 ) -> Callable[..., Any]:
-    # A compiler may change the graph that it is given.
+    # A compiler may modify its graph.
     own = copy.deepcopy(graph)
     if engine == "torch":
         torch.compiler.reset()

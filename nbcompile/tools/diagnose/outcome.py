@@ -25,18 +25,18 @@ import torch.utils._pytree as pytree
 from nbcompile import errors
 
 ROUNDING_FACTOR = 10.0
-"""A result may be so many times as far from the result in float64 as eager's is."""
+"""Maximum ratio of a result's distance from the result in float64 to that of eager's result."""
 SMALLEST_TOLERANCE = 1e-5
-"""Relative to the largest element, for float32; of other types as their precision differs."""
+"""Relative to the largest element, for float32; scaled by the precision for other types."""
 TIMED_CALLS = 3
-"""Calls that are timed for a predicate of the user's."""
+"""Number of calls that are timed for a predicate of the user."""
 SHORT_SECONDS, MOST_CALLS = 0.02, 200
-"""Calls are repeated for so long, and so often at most."""
+"""Calls are repeated for this many seconds, and at most this often."""
 INTERNAL_WARNINGS = (errors.GeneratedCodeWarning, errors.InternalErrorWarning)
 
 
 class FlakyPredicateError(RuntimeError):
-    """The same run was wrong once, and right another time."""
+    """The same run was wrong once and right once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Outcome:
 def run(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None, timed: int = 0
 ) -> Outcome:
-    """Call a function with copies of the arguments, from the same random state, and look at what happens."""
-    # The function may write to its arguments: each run gets them as they were.
+    """Call a function with copies of the arguments, from the same random state, and return the outcome."""
+    # The function may write to its arguments: each run has its own copies.
     positional, named = copied((tuple(arguments), dict(keywords or {})))
     with warnings.catch_warnings(record=True) as met, torch.random.fork_rng(devices=()):
         warnings.simplefilter("always")
@@ -68,7 +68,7 @@ def run(
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the outcome
             text = str(error).partition("\n")[0]
             return Outcome(error=f"{type(error).__name__}: {text}", internal=_internal(met))
-    # Arguments as well, as a mutation of them is a result.
+    # The arguments, too, as a mutation of them is a result.
     values = tuple(pytree.tree_leaves((result, positional, named, gradients)))
     seconds = _fastest(function, arguments, keywords or {}, timed) if timed else 0.0
     return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)
@@ -77,10 +77,10 @@ def run(
 def in_eager_mode(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], timed: int = 0
 ) -> Outcome:
-    """The outcome that all others are compared with.
+    """The outcome in eager mode, with which all others are compared.
 
     Raises:
-        ValueError: a second call has another one, so that nothing can be compared with it.
+        ValueError: the outcome of a second call differs, so that nothing can be compared with it.
     """
     first = run(function, arguments, keywords)
     expected = run(function, arguments, keywords, timed)
@@ -95,18 +95,18 @@ def in_eager_mode(
 def for_predicate(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], predicate: object
 ) -> Outcome:
-    """The outcome as it is given to a predicate: to one of the user's with the time of a call."""
+    """The outcome for a predicate: for the user's predicate, with the time of a call."""
     return run(function, arguments, keywords, TIMED_CALLS if predicate is not None else 0)
 
 
 def copied(values: Any) -> Any:
-    """A copy that shares no memory; a tensor that requires gradients still does."""
+    """A deep copy; copies of tensors keep ``requires_grad``."""
     return pytree.tree_map(_copied, values)
 
 
 def _copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        # With the same strides: for a compiler, other strides are another program.
+        # With the same strides, since a compiler specialises on strides.
         copied = value.detach().clone(memory_format=torch.preserve_format)
         return copied.requires_grad_(value.requires_grad)
     return value if isinstance(value, (torch.nn.Module, type)) or callable(value) else copy.deepcopy(value)
@@ -131,7 +131,7 @@ def _internal(met: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 def _fastest(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], least: int) -> float:
-    """The time of the fastest call: of so many, and of more where they are short, as noise is then larger than they."""
+    """The time of the fastest of several calls, more for short ones, whose noise exceeds their time."""
     fastest, ends = float("inf"), time.perf_counter() + SHORT_SECONDS
     for number in range(MOST_CALLS):
         if number >= least and time.perf_counter() > ends:
@@ -148,7 +148,7 @@ def _seconds(function: Callable[..., Any], arguments: Sequence[Any], keywords: M
 
 
 def exact(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome | None:
-    """The outcome in float64; None where the function does not run so."""
+    """The outcome in float64; None if the function does not run in float64."""
     wide = pytree.tree_map(_widened, tuple(arguments))
     try:
         function = copy.deepcopy(function).double() if isinstance(function, torch.nn.Module) else function
@@ -165,7 +165,7 @@ def _widened(value: Any) -> Any:
 
 
 def difference(expected: Outcome, found: Outcome, reference: Outcome | None = None) -> str:
-    """The difference between an outcome and eager's; "" if there is none but rounding."""
+    """The difference between an outcome and eager's; "" if they agree up to rounding."""
     if found.internal and not expected.internal:
         return f"internal failure: {found.internal[0]}"
     if found.error != expected.error:
@@ -203,7 +203,7 @@ def _value_difference(found: Any, expected: Any, wide: Any) -> str:
 
 
 def _tolerance(expected: torch.Tensor, wide: Any, finite: torch.Tensor) -> float:
-    """The tolerance for rounding: a multiple of eager's own distance from float64, and no less than the precision."""
+    """The tolerance for rounding: a multiple of eager's distance from float64, at least the precision of the type."""
     if not finite.any():
         return 0.0
     values = expected.to(torch.complex128)[finite]

@@ -8,7 +8,7 @@
     ...
     AssertionError: value 0 differs
 
-Inputs are generated from a seed where the graph is still wrong with them; small ones that matter are written out.
+Inputs are generated from a seed if the graph is still wrong with them; otherwise small ones are written out.
 
 In torch: torch/_dynamo/repro/after_dynamo.py. Read next: nbcompile/tools/diagnose/minify.py
 """
@@ -41,7 +41,7 @@ def write(
     *,
     with_values: bool = True,
 ) -> str:
-    """The program; without values, all tensors are random."""
+    """Write the program; without values, all tensors are random."""
     compiler = "nbcompile" if engine == "nbcompile" else "torch"
     imports = NAMES + ("import nbcompile\n" if engine == "nbcompile" else "")
     body = graph.code.strip().replace("def forward(self, ", "def graph(").replace("def forward(self)", "def graph()")

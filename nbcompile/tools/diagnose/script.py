@@ -2,8 +2,8 @@
 
     run(Script(Path("train.py"), ("--epochs", "1"), seconds=60), Way(fuel="fusion:0:"))     Run(code=0, output=..., ...)
 
-The child process (``python -m nbcompile.tools.diagnose.script``) reads from one JSON argument how it has to run the
-program. A program that crashes, hangs or exits ends only the child.
+The child process (``python -m nbcompile.tools.diagnose.script``) reads from one JSON argument how to run the program.
+A program that crashes, hangs or exits ends only the child.
 
 In torch: torch/_inductor/compiler_bisector.py runs a command in the same way. Read next:
 nbcompile/tools/commands/diagnose.py
@@ -40,7 +40,7 @@ else:
     peer_bisect = lazy_import.module("nbcompile.peer.bisect")  # it imports torch's compiler
 
 EAGER = "eager mode"
-"""The backend of a program that is not compiled at all."""
+"""The backend name for a program that is not compiled at all."""
 OUR_OWN = ("inductor", OWN_NAME)
 """Names of the backend that has options for a GPU."""
 TRACEBACK = "Traceback (most recent call last):"
@@ -66,18 +66,18 @@ class Way:
     """One way of running it."""
 
     backend: str = ""
-    """Instead of the program's own; "" for that, ``EAGER`` for none."""
+    """The backend; "" for the program's own, ``EAGER`` for none."""
     fuel: str = ""
     """A limit as ``NBCOMPILE_FUEL``."""
     settings: tuple[tuple[str, Any], ...] = ()
     engine: str = "nbcompile"
     """``"torch"``: the real torch.compile instead of both."""
     stored: bool = False
-    """True to run with the store on disk, as the program runs by itself."""
+    """True to run with the store on disk, which is the default."""
     target: str = ""
     """A GPU, for which our own backend generates code that a simulator runs."""
     bisection: str = ""
-    """The folder of a bisection of torch.compile, in which the program takes part."""
+    """The folder of a bisection of torch.compile, of which the run is a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Run:
     last_error: str = ""
     """The exception that ended it: class and message."""
     not_simulated: bool = False
-    """A call ran through ATen, as its simulation would have taken too long."""
+    """True if a call ran through ATen, as its simulation would have taken too long."""
 
     @property
     def ending(self) -> str:
@@ -115,7 +115,7 @@ def run(script: Script, way: Way, **variables: str) -> Run:
 
 
 def last_error(errors: str) -> str:
-    """The exception that a traceback on standard error ends in; else the last line (of ``sys.exit("why")``)."""
+    """The exception at the end of a traceback on standard error; else the last line (of ``sys.exit("why")``)."""
     _, found, traceback = errors.rpartition(TRACEBACK)
     lines = [line for line in (traceback if found else errors).splitlines() if line.strip()]
     if found:
@@ -125,7 +125,7 @@ def last_error(errors: str) -> str:
 
 
 def environment(stored: bool = False) -> dict[str, str]:
-    """The environment of a child: it finds this nbcompile, and loads nothing that was compiled before, or as always."""
+    """The environment of a child, which imports this nbcompile; without ``stored`` it loads no stored entries."""
     search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": search, **({} if stored else {"NBCOMPILE_WARM_START": "0"})}
 
@@ -144,7 +144,7 @@ def trial(script: Script, wrong: Callable[[Run], str]) -> Callable[[str, int], t
 
 
 def main(arguments: list[str]) -> None:
-    """The child: run the program as it was ordered."""
+    """Run the program in the child process, as its arguments say."""
     order = json.loads(arguments[0])
     if order["fuel"]:
         fuel.limit_process(order["fuel"])
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> None:
     if by_torch or order["replace"] or order["backend"] == EAGER:
         torch.compile = chosen
     path = Path(order["path"])
-    # As ``python train.py`` would: the program finds its arguments and the modules in its folder.
+    # As ``python train.py`` sets them: the program's arguments, and its folder for imports.
     sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
     runpy.run_path(str(path), run_name="__main__")
 

@@ -2,9 +2,9 @@
 
     smallest(Script(Path("train.py")), engine="nbcompile")        MinifiedScript(script=..., nodes=(57, 1))
 
-The child runs the program with a backend that keeps each graph with its first inputs, and runs it as captured; then it
-minifies the first graph that is wrong by itself. Of a graph that crashes or hangs the process, each part is tried in a
-fork of it (isolated.py).
+The child runs the program with a backend that stores each graph with its first inputs, and runs it in eager mode; then
+it minifies the first graph that is wrong by itself. If a graph crashes or hangs the process, each part of it is tried
+in a fork (isolated.py).
 
 In torch: TORCHDYNAMO_REPRO_AFTER=aot (torch/_dynamo/repro/after_aot.py). Read next: nbcompile/tools/diagnose/minify.py
 """
@@ -36,7 +36,7 @@ from nbcompile.tools.diagnose.script import Script
 
 RESULT, CANDIDATE = "result.json", "candidate.py"
 MOST_RUNS = 20
-"""The search takes no longer than so many runs of the program may."""
+"""Time limit of the search, as a multiple of the time limit of the program."""
 TOO_LONG = 124
 """The exit code of a program that did not end in time."""
 Captured = tuple[torch.fx.GraphModule, list[Any]]
@@ -70,7 +70,7 @@ def smallest(program: Script, engine: str = "nbcompile", *, with_values: bool = 
         if (folder / RESULT).exists():
             return _result(json.loads((folder / RESULT).read_text(encoding="utf-8")))
         ending = _ending(ended)
-        if (folder / CANDIDATE).exists():  # the graph that was tried when the process ended
+        if (folder / CANDIDATE).exists():  # the graph that was being tried when the process ended
             text = f"# {ending}\n" + (folder / CANDIDATE).read_text(encoding="utf-8")
             return MinifiedScript(ending, text, (0, 0), 0)
     raise RuntimeError(f"the program ended before a graph was tried: {ending}")
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> None:
         found = {"flaky": str(error)}
     (folder / RESULT).write_text(json.dumps({**found, "graphs": len(graphs)}), encoding="utf-8")
     sys.stdout.flush()
-    os._exit(0)  # threads and handlers that the program left are no part of the result
+    os._exit(0)  # threads and handlers of the program must not change the result
 
 
 def _first_wrong(graphs: Sequence[Captured], folder: Path, order: dict[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@ r"""The smallest program text for which something still holds: delta debugging o
 
     reduce("a = 1\nb = 2\nfail()\n", lambda text: "fail" in text)       "fail()\n"
 
-Statements of every block are left out in halves, quarters, ... down to one (Zeller's ddmin); a block that becomes empty
-holds ``pass``; then compound statements are replaced by their bodies. Comments are lost, as the text is written anew.
+Statements of every block are removed in halves, quarters, ... down to one (Zeller's ddmin); an empty block becomes
+``pass``; then compound statements are replaced by their bodies. Comments are lost, as the text is unparsed from a tree.
 
 In torch: nothing reduces source; torch/_functorch/fx_minifier.py reduces graphs. Read next:
 nbcompile/tools/diagnose/minify.py
@@ -20,7 +20,7 @@ Predicate = Callable[[str], bool]
 
 
 def reduce(text: str, holds: Predicate) -> str:
-    """A program for which the predicate holds, and none of whose statements can be removed by itself.
+    """A program for which the predicate holds, and from which no single statement can be removed.
 
     Raises:
         SyntaxError: the text is no program.
@@ -37,7 +37,7 @@ class _SourceReduction:
         self.tree, self.holds = tree, holds
 
     def round(self) -> bool:
-        """Try all cuts once; whether the program became smaller."""
+        """Try all cuts once; return whether the program became smaller."""
         before = ast.unparse(self.tree)
         for position in range(len(list(_blocks(self.tree)))):
             self._shorten(position)
@@ -45,11 +45,11 @@ class _SourceReduction:
         return ast.unparse(self.tree) != before
 
     def _shorten(self, position: int) -> None:
-        """Leave out chunks of one block."""
+        """Remove chunks of one block."""
         block = self._block(self.tree, position)
         size = len(block)
         #     8 statements in chunks of    8 | 4 4 | 2 2 2 2 | 1 1 1 1 1 1 1 1
-        # A chunk that can go is left out at once.
+        # A chunk that can be removed is removed at once.
         while size >= 1:
             first = 0
             while first < len(block):
@@ -64,11 +64,11 @@ class _SourceReduction:
             if isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
                 inner = [block for name in BLOCKS if (block := getattr(statement, name, None))]
                 if any(self._take(position, at, at + 1, block) for block in inner):
-                    return  # positions have moved; the next round continues
+                    return  # positions have changed; the next round continues
 
     def _take(self, position: int, begin: int, end: int, replacement: list[ast.stmt]) -> bool:
         """Continue with a smaller program, if the predicate holds for it."""
-        # By position, as a copy has other nodes.
+        # By position, as the nodes of a copy are others.
         tree = copy.deepcopy(self.tree)
         block = self._block(tree, position)
         if not block[begin:end] or (not replacement and _is_pass(block)):

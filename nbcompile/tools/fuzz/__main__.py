@@ -29,7 +29,7 @@ The exit status is 1 if a cause was found that no earlier run into the same fold
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 0 if nothing new was found."""
+    """Run the command; return 0 if nothing new was found."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.replay or options.peer:

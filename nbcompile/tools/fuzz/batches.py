@@ -1,12 +1,12 @@
-"""Many small programs in one compiled function, and the way back to single ones.
+"""Batches: many small programs in one compiled function, which can be split into single ones again.
 
     def p0(a): ...                                          def play(compiled):
     def p1(a, b): ...                                           g, given = compiled(f), [[(a0,), (a1,)], [(b0, c0), ...
     def f(inputs): return [p0(*inputs[0]), p1(*inputs[1])]      for inputs in map(list, zip(*given)):
                                                                     yield list(zip(g(inputs), inputs))
 
-Guards, residual program and compiler are paid for once, and each program may have several sets of arguments. A batch
-that differs is taken apart until single programs are found.
+A batch needs guards, residual program and C++ compiler only once, and each program may have several sets of arguments.
+A batch whose results differ is split until single programs are found.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -30,8 +30,8 @@ def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "")
     """The text of a batch.
 
     Args:
-        functions: each ``def p(...)`` and the text of its arguments: a list of tuples, as long as all others.
-        prelude: what is before them.
+        functions: each ``def p(...)`` and the text of its arguments: a list of tuples, equally long for all.
+        prelude: the text before them.
         afterwards: statements of ``play`` that follow.
     """
     numbers = range(len(functions))
@@ -46,7 +46,7 @@ def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "")
 
 
 def halves(program: Program) -> Iterator[Program]:
-    """The programs of a batch, as two batches; none of a single one."""
+    """The programs of a batch, as two batches; nothing for a single one."""
     if program.size > 1:
         middle = program.size // 2
         yield from _batches(program, (range(middle), range(middle, program.size)))
@@ -75,7 +75,7 @@ def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Pro
     afterwards = "".join(f"{indent(ast.unparse(node), INDENT)}\n" for node in functions["play"].body[2:])
     for numbers in choices:
         for number in numbers:
-            # As they were written: ``module`` numbers the functions of the new batch.
+            # With their original names: ``module`` numbers the functions of the new batch.
             functions[f"p{number}"].name = "p"
         texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
         chosen = list(zip(texts, [inputs[number] for number in numbers], strict=True))

@@ -1,12 +1,12 @@
-"""Run of the fuzzer: worker processes, their counts, and the causes that they found.
+"""Campaign of the fuzzer: worker processes, their counts, and the causes that they found.
 
     run(Plan(seconds=600, seed=1, kinds=("python", "guards"), jobs=1, folder=Path("build/fuzz")))
 
 Torch, the database of operators and the compiler's modules take ten seconds to import. This process imports them once
-and forks a process for each unit of programs, which sends back one line of counts and ends: what it left in memory ends
-with it, and one that crashes or hangs costs its unit, which is a finding itself. Kinds take turns by processor time.
-``state-SEED.json`` in the folder says how far each kind came, so that a later run of the same seed continues there;
-``causes/`` holds one small program for each cause.
+and forks a process for each unit of programs, which sends back one line of counts and ends: its memory is freed, and a
+crash or hang loses only its unit, and is itself a finding. The kind with the least processor time runs next.
+``state-SEED.json`` in the folder has the progress of each kind, so that a later run of the same seed continues there;
+``causes/`` has one small program for each cause.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/units.py
 """
@@ -29,11 +29,11 @@ from typing import Any
 from nbcompile.tools.fuzz import units
 
 PROCESSOR_SECONDS = 300
-"""Processor time after which the system ends a unit."""
+"""Processor time after which the system kills a unit."""
 UNIT_SECONDS = 1800
-"""A unit that waits for so long hangs; much more than the above, since a busy machine is slow."""
+"""Elapsed time after which a unit counts as hanging; much longer than the above, since a busy machine is slow."""
 YOUNG_OBJECTS = 100_000
-"""New objects after which garbage is collected; after Python's 700, collections take a fifth of a tensor program."""
+"""New objects between garbage collections; with Python's 700, these take a fifth of the time of a tensor program."""
 FORK = multiprocessing.get_context("fork")
 
 
@@ -56,7 +56,7 @@ class State:
     next_unit: dict[str, int] = field(default_factory=dict)
     programs: dict[str, int] = field(default_factory=dict)
     value_sets: dict[str, int] = field(default_factory=dict)
-    """Sets of values that tensor programs were called with."""
+    """Number of sets of values with which tensor programs were called."""
     refused: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Processor seconds, those of C++ compilers and of reductions included."""
@@ -64,23 +64,23 @@ class State:
 
     @staticmethod
     def read(path: Path) -> State:
-        """The state that an earlier run left, or a new one."""
+        """Read the state of an earlier run, or create a new one."""
         return State(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else State()
 
     def write(self, path: Path) -> None:
-        """Keep it; a reader never sees half of it."""
+        """Write the state to a file, atomically."""
         half = path.with_suffix(".half")
         half.write_text(json.dumps(dataclasses.asdict(self), indent=1), encoding="utf-8")
         half.replace(path)
 
 
 def run(plan: Plan) -> int:
-    """Play programs until the time is over; returns how many causes are new."""
+    """Play programs until the time is over; return the number of new causes."""
     (plan.folder / "causes").mkdir(parents=True, exist_ok=True)
     campaign = Campaign(plan, State.read(plan.folder / f"state-{plan.seed}.json"))
     units.warm_up(plan.kinds)
     gc.collect()
-    gc.freeze()  # a collection in a unit looks at what the unit created, and does not write to pages that it shares
+    gc.freeze()  # a collection in a unit visits only the unit's objects, and writes to no shared pages
     gc.set_threshold(YOUNG_OBJECTS)
     campaign.work()
     campaign.report()
@@ -108,14 +108,14 @@ class Campaign:
         self.unfinished: dict[str, list[int]] = {}
 
     def work(self) -> None:
-        """Keep as many units running as there are jobs; at the end, those that run are left unplayed."""
+        """Keep as many units running as there are jobs; at the end, running units are cancelled."""
         while time.monotonic() < self.until:
             while len(self.running) < self.plan.jobs:
                 self.start(self.next_kind())
             multiprocessing.connection.wait([unit.receiver for unit in self.running], timeout=1.0)
             for unit in list(self.running):
                 self.look_at(unit)
-        # Begun and not finished: a later run plays these units again.
+        # Started and not finished: a later run plays these units again.
         for unit in self.running:
             unit.process.kill()
             self.state.next_unit[unit.kind] = min(self.state.next_unit[unit.kind], unit.number)
@@ -127,19 +127,19 @@ class Campaign:
         return min(self.plan.kinds, key=lambda kind: (busy.count(kind), self.state.seconds.get(kind, 0.0)))
 
     def start(self, kind: str) -> None:
-        """A process for the next unit of a kind."""
+        """Start a process for the next unit of a kind."""
         number = self.state.next_unit.get(kind, 0)
         self.state.next_unit[kind] = number + 1
         receiver, sender = FORK.Pipe(duplex=False)
         known = frozenset(self.state.causes)
         process = FORK.Process(target=_play, args=(self.plan, kind, number, known, sender), daemon=False)
         process.start()
-        # A pipe ends when all its writers have closed it. With this copy open, the end of a unit would never be seen.
+        # A pipe ends when all its writers have closed it. With this copy open, the end of a unit would not be detected.
         sender.close()
         self.running.append(_Unit(kind, number, process, receiver, time.monotonic()))
 
     def look_at(self, unit: _Unit) -> None:
-        """Count a unit that has ended; end one that hangs."""
+        """Count a unit that has ended; kill one that hangs."""
         if unit.receiver.poll():
             try:
                 counted = unit.receiver.recv()
@@ -156,7 +156,7 @@ class Campaign:
         self.count(unit.kind, counted)
 
     def count(self, kind: str, counted: dict[str, Any]) -> None:
-        """Add up what a unit sent."""
+        """Add the counts of a unit."""
         state = self.state
         for name in ("programs", "value_sets", "refused", "seconds"):
             total = getattr(state, name)
@@ -166,7 +166,7 @@ class Campaign:
         state.write(self.plan.folder / f"state-{self.plan.seed}.json")
 
     def found(self, cause: str, text: str, peer: str = "") -> None:
-        """Keep the program of a new cause; count one that is known."""
+        """Store the program of a new cause; count a known one."""
         if cause in self.state.causes:
             self.state.causes[cause]["count"] += 1
             return
@@ -188,7 +188,7 @@ class Campaign:
 
 
 def _failed(unit: _Unit, how: str) -> dict[str, Any]:
-    """The counts of a unit that sent none: the process itself is what was found."""
+    """The counts of a unit that sent none: its crash or hang is a finding."""
     name = f"{unit.kind} {how}: unit {unit.number}"
     text = f"# {name}: python -m nbcompile.tools.fuzz --seed SEED --unit {unit.kind}/{unit.number}\n"
     seconds = min(time.monotonic() - unit.began, PROCESSOR_SECONDS)  # on a busy machine it may have waited for long
@@ -201,7 +201,7 @@ def _ending(status: int | None) -> str:
 
 def _play(plan: Plan, kind: str, number: int, known: frozenset[str], sender: Any) -> None:
     """Run a unit in the worker process, and send its counts."""
-    # The first limit sends SIGXCPU, whose name is then in the report; the second sends SIGKILL.
+    # The first limit sends SIGXCPU, whose name the report has then; the second sends SIGKILL.
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
     # The descriptor itself, since C++ and child processes do not write to ``sys.stderr``.
     quiet = os.open(os.devnull, os.O_WRONLY)

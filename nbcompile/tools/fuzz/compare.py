@@ -3,8 +3,8 @@
     compare(expected, found, approximate=False)    Difference("bits", "[0]", "... -0.0", "... 0.0")
 
 A program that calls only exact operators (a sum of two numbers, a comparison, a copy) is compared by bits: the sign
-of a zero counts, and one NaN is as good as another. For others, a distance is allowed; whether a larger one is a
-mistake or rounding that the program magnifies is asked of the program itself (oracle.py).
+of a zero counts, and all NaNs are equal. For other programs a tolerance applies; oracle.py decides whether a larger
+distance is a bug, or rounding that the program magnifies.
 
 In torch: torch/testing/_comparison.py. Read next: nbcompile/tools/fuzz/oracle.py
 """
@@ -20,12 +20,12 @@ import torch
 from nbcompile.tools.fuzz.observe import Fact, Observation
 
 EPSILONS = 64
-"""Rounding errors that a few operators of a program may add up to, in units of the coarsest dtype around."""
+"""Tolerance for the rounding errors of a few operators, in units of the coarsest dtype of the values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One fact that is not eager's."""
+    """One fact that differs from eager mode's."""
 
     aspect: str
     """``type``, ``metadata``, ``error``, ``bits``, ``value``, or ``internal``: the compiler's own failure."""
@@ -45,7 +45,7 @@ def compare(expected: Observation, found: Observation, approximate: bool) -> Dif
 
 
 def differences(expected: Observation, found: Observation, approximate: bool) -> Iterator[Difference]:
-    """All facts that are not eager's."""
+    """All facts that differ from eager mode's."""
     coarsest = _coarsest([*expected.values(), *found.values()])
     for path, fact in expected.items():
         if path not in found:
@@ -79,7 +79,7 @@ def _aspect(expected: Fact, found: Fact) -> str:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Equal to the sign of a zero; NaNs are alike."""
+    """Return whether all elements are equal, including the sign of a zero; all NaNs are equal."""
     return bool(_unlike(one, other).logical_not().all())
 
 
@@ -92,20 +92,20 @@ def _unlike(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if not one.is_floating_point():
         return one.long() != other.long()
     one, other = one.double(), other.double()
-    # ``==`` calls 0.0 and -0.0 equal, and a NaN unequal to itself; a double holds every value of
+    # For ``==``, 0.0 and -0.0 are equal, and a NaN is unequal to itself; a double represents every value of
     # the smaller dtypes exactly.
     same = (one == other) & (one.signbit() == other.signbit())
     return ~(same | (one.isnan() & other.isnan()))
 
 
 def close(one: torch.Tensor, other: torch.Tensor, coarsest: float) -> bool:
-    """Within the rounding errors of some operators, elementwise or relative to the largest element."""
+    """Return whether the distance is within the tolerance, elementwise or relative to the largest element."""
     if one.is_complex():
         return close(torch.view_as_real(one), torch.view_as_real(other), coarsest)
     if not one.is_floating_point():
         return False
     one, other = one.double(), other.double()
-    # No distance can be measured to an infinity or a NaN: these have to agree.
+    # An infinity or a NaN has no distance: these have to agree.
     strange = ~(one.isfinite() & other.isfinite())
     if bool((_unlike(one, other) & strange).any()):
         return False
@@ -130,5 +130,5 @@ NUMBERS = re.compile(r"-?\d[\d.e+-]*|0x[0-9a-f]+|'[^']*'|\"[^\"]*\"")
 
 
 def normalised(text: str) -> str:
-    """A message without what differs between two programs of one cause."""
+    """A message without the parts that differ between two programs of one cause."""
     return re.sub(r"\s+", " ", NUMBERS.sub("_", text))[:160]

@@ -2,8 +2,8 @@
 
     drawn(rng)    Call("torch.nn.functional.conv2d({}, {}, {}, stride=(2, 1))", (((1, 3, 5, 5), torch.float32), ...))
 
-An operator of the database is a callable; only those are taken that a program can write by name, and whose other
-arguments can be written as text.
+An operator of the database is a callable; only operators that a program can call by name, with arguments that have a
+text, are used.
 
 In torch: torch/testing/_internal/common_methods_invocations.py. Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -57,7 +57,7 @@ class Call:
 
 
 def drawn(rng: random.Random) -> Call | None:
-    """A call; None where the operator that was drawn has none for the dtype."""
+    """A call; None if the operator that was drawn has no sample for the dtype."""
     name = rng.choice(names())
     calls = _calls(name, rng.choice(DTYPES))
     return rng.choice(calls) if calls else None
@@ -129,7 +129,7 @@ def _call(function: str, sample: Any) -> Call | None:
         if isinstance(value, float) and not math.isfinite(value):
             return f"float('{value}')"
         if type(value) in WRITTEN:
-            # ``str.format`` fills the names of the tensors in: braces of a text are doubled.
+            # ``str.format`` inserts the names of the tensors: braces of a text are doubled.
             return repr(value).replace("{", "{{").replace("}", "}}")
         raise ValueError
 

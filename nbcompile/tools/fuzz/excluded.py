@@ -2,9 +2,9 @@
 
     excluded("v1 = a.roll(1)", {"a": a})      "strides: those that torch's fake tensors promise (exactness)"
 
-Each row says which statements (a pattern of their text), for which values, and why. A row is here because the
-difference is one of docs/exactness.md, or because torch.compile makes the same of it; docs/design/fuzzing.md lists
-the latter as open. A row goes when the difference does.
+Each row has a pattern of statements, a predicate of their values, and a reason: the difference is documented in
+docs/exactness.md, or torch.compile has it, too; docs/design/fuzzing.md lists the latter as open. A row is removed
+together with its difference.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -19,9 +19,9 @@ import torch
 
 Values = Sequence[torch.Tensor]
 SMALL = 1e-3
-"""A divisor such as statements have as numbers."""
+"""Smallest divisor that statements have as a number."""
 HUGE = 1e6
-"""Above it, numbers are no coordinates of an image."""
+"""Largest number that is a coordinate of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Exclusion:
     """A row of the table."""
 
     pattern: str
-    """Found in the text of a statement."""
+    """Pattern that is searched in the text of a statement."""
     values: Callable[[Values], bool]
-    """Predicate about the tensors that the statement names."""
+    """Predicate of the tensors that the statement uses."""
     reason: str
 
 
@@ -59,7 +59,7 @@ def _has_zeros(values: Values) -> bool:
 
 
 def _has_huge_quotient(values: Values) -> bool:
-    """Return whether a number by another one, or by a small one of the text, may be above the largest of its dtype."""
+    """Return whether a quotient of two numbers, one perhaps a small one of the text, may overflow its dtype."""
     sizes = [value.detach().abs().flatten() for value in values if value.is_floating_point()]
     sizes = [size[size.isfinite() & (size != 0)] for size in sizes]
     sizes = [size for size in sizes if size.numel()]

@@ -5,8 +5,8 @@
     == STATEMENT
     if <N>: ⏎     <L>.append(1)    two lines
 
-``¦`` separates the alternatives of one line, ``⏎`` separates the lines of one alternative, ``<#>`` is a number, the
-same in all of an alternative, and ``<BLOCK>`` ends a line that statements follow.
+``¦`` separates the alternatives of one line, ``⏎`` separates the lines of one alternative, ``<#>`` is a number, which
+is the same throughout an alternative, and ``<BLOCK>`` ends a line that statements follow.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/python.py
 """
@@ -40,7 +40,7 @@ def read(name: str) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Grammar:
-    """Draws texts."""
+    """Generator of random texts."""
 
     tables: Mapping[str, Sequence[str]]
     depth: int = 3
@@ -48,7 +48,7 @@ class Grammar:
     """Probability of a compound statement."""
 
     def draw(self, rng: random.Random, text: str, depth: int | None = None) -> str:
-        """The text, its holes filled."""
+        """The text with its holes filled."""
         left = self.depth if depth is None else depth
         return HOLE.sub(lambda hole: self._filled(rng, hole[1], left), text)
 
@@ -59,7 +59,7 @@ class Grammar:
         return self.draw(rng, rng.choice(table), left - 1)
 
     def block(self, rng: random.Random, budget: int, indent: int = 1) -> list[str]:
-        """Statements, some ``budget`` of them in all."""
+        """Statements, about ``budget`` of them in total."""
         lines: list[str] = []
         while budget > 0:
             drawn = self.statement(rng, budget, indent)

@@ -1,4 +1,4 @@
-"""Many small programs in one module, each compiled by itself, with changes between their calls.
+"""Groups: many small programs in one module, each compiled by itself, with changes between their calls.
 
     def p0(x, ...): ...                       def play(compiled):
     def p1(x, ...): ...                           programs = [compiled(p0), compiled(p1)]
@@ -6,8 +6,8 @@
                                                   G = 5
                                                   yield [tried(g, x, ...) for g in programs]
 
-A change meets the guards of all, and each answers for itself: in one function the guard of one would hide that another
-one has none. What is paid once is the module with its classes, and what is observed of the surroundings.
+A change is checked by the guards of each program separately: in one function, a guard of one program would hide that
+another has none. The module with its classes is created once, and the surroundings are observed once.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/guards.py
 """
@@ -30,7 +30,7 @@ def module(functions: Sequence[str], prelude: str, play: str) -> str:
 
     Args:
         functions: each ``def p(...)``.
-        prelude: what is before them.
+        prelude: the text before them.
         play: statements that call all of ``programs``.
     """
     texts = "\n".join(text.replace("def p(", f"def p{number}(", 1) for number, text in enumerate(functions))

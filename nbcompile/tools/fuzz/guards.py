@@ -1,11 +1,11 @@
-"""Programs whose surroundings change between calls: what a guard promised is broken, one promise after another.
+"""Programs whose surroundings change between calls, so that one guard after another has to fail.
 
     g(x); G = 5; g(x); thing.late = 1; g(x.double()); net.train(False); g(x) ...
 
 The function reads globals, closures, attributes, modes, the type, layout and identity of tensors; changes are drawn
-from ``tables/guards.txt``. Some programs run with the default backend and are played a second time, from the entries
-that the first time left in the store: the same changes then meet code that was loaded. Most are small, and in groups
-(groups.py): each reads some of these, is compiled by itself, and meets the changes that all others of the group meet.
+from ``tables/guards.txt``. Some programs run with the default backend and are played a second time, with the stored
+entries of the first time, so that the same changes test loaded code. Most are small, and in groups (groups.py): each
+reads some of these, is compiled by itself, and is called after each change of the group.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/networks.py
 """
@@ -82,7 +82,7 @@ def single(seed: str, rng: random.Random) -> Program:
 
 
 def group(seed: str, rng: random.Random, size: int = GROUP) -> Program:
-    """Small programs that raise no exception in eager mode: what follows one that fails is not compared."""
+    """Small programs that raise no exception in eager mode: the programs after one that fails are not compared."""
     functions = [_small(rng) for _ in range(size)]
     play = rounds(rng)
     while True:

@@ -4,9 +4,9 @@
     def step(x, y): out = model(x); ...; loss = F.mse_loss(out, y); loss.backward(); optimizer.step()
 
 After each step the result, the loss, the parameters, their gradients, the buffers and the state of the optimiser are
-observed; between the steps modes, parameters and hooks change. What is compiled is the step, the model, or the loss.
-Adam's own step is left to eager: traced, its corrections of the bias are tensors of float32 (as in torch.compile), and
-what they make of the first steps is no rounding that can be distinguished from a mistake.
+observed; between the steps modes, parameters and hooks change. The step, the model, or the loss is compiled.
+Adam's own step runs in eager mode: traced, its bias corrections are tensors of float32 (as in torch.compile), and their
+effect on the first steps cannot be distinguished from a bug.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -70,5 +70,5 @@ def generate(seed: str) -> Program:
         lines += [f"    {drawn('CHANGE')}" for _ in range(rng.randint(0, 2))]
     lines.append("    yield seen_now(tried(step, x, y))")
     text = PRELUDE + "\n\n" + "\n".join(lines) + "\n"
-    # A traced optimiser updates as its other implementation does: approximate, whatever the backend is.
+    # A traced optimiser updates as its capturable implementation does: approximate with any backend.
     return Program("nn", seed, text, rng.choice(BACKENDS), approximate=True)

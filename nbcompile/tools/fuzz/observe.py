@@ -3,8 +3,8 @@
     observe((x, [x]))    {"": Fact("tuple of 2"), "[0]": Fact("Tensor float32 (3,) strides (1,)", elements=...),
                           "[1]": Fact("list of 1"), "[1][0]": Fact("is [0]")}
 
-An object that is met twice is named by where it was met first, and a tensor says whose memory it uses. Keys of dicts
-and names of attributes are observed in their order, and sets in none.
+An object that is visited twice is named by its first path, and a tensor by the path of the tensor whose memory it
+uses. Keys of dicts and names of attributes are observed in their order, members of sets without one.
 
 In torch: torch/testing/_comparison.py compares pairs; identity and memory are no part of that. Read next:
 nbcompile/tools/fuzz/compare.py
@@ -42,13 +42,13 @@ SHOWN = (
     types.GenericAlias, types.UnionType, fractions.Fraction, decimal.Decimal,
     dt.date, dt.time, dt.timedelta, bytearray, array.array,
 )  # fmt: skip
-"""Types that print all that they are."""
+"""Types whose ``repr`` has all their state."""
 BASES = (int, float, complex, str, bytes)
-"""Types whose subclasses have a value of theirs."""
+"""Types whose subclasses also have a value of that type."""
 VIEWS = (KeysView, ValuesView, ItemsView)
 CONTAINERS: tuple[Iterable[object], ...] = ([], (), "", {}, {}.values(), {}.items(), range(0), reversed([]))
 ITERATORS = tuple(type(iter(container)) for container in CONTAINERS)
-"""Iterators that a copy leaves as they are."""
+"""Iterators that a copy does not advance."""
 FIELDS = {
     functools.partial: ("func", "args", "keywords"),
     collections.defaultdict: ("default_factory",),
@@ -57,9 +57,9 @@ FIELDS = {
     types.BuiltinFunctionType: ("__self__",),
     BaseException: ("args",),
 }
-"""Facts that are in no `__dict__`."""
+"""Attributes that are in no `__dict__`."""
 PROGRAM = "fuzzed_program"
-"""Module of the classes whose private attributes are the program's own."""
+"""Module of the classes that the program defines, whose private attributes are observed."""
 MOST_ITEMS = 20
 DEPTH = 12
 
@@ -77,7 +77,7 @@ Observation = dict[str, Fact]
 
 
 def observe(value: object) -> Observation:
-    """A value and all that it holds, by path."""
+    """Observe a value and all values in it, by path."""
     observer = _Observer({}, {}, {}, [])
     observer.add("", value, 0)
     return observer.facts
@@ -96,16 +96,16 @@ class _Observer:
             self.facts[path] = Fact(type(value).__name__, torch.tensor(value, dtype=dtype))
             return
         if isinstance(value, types.FunctionType) and ORIGINAL in vars(value):
-            value = vars(value)[ORIGINAL]  # what a compiled function holds is its own affair
+            value = vars(value)[ORIGINAL]  # the attributes of a compiled function are not observed
         if type(value) in SCALARS or isinstance(value, enum.Enum):
             self.facts[path] = Fact(_without_addresses(f"{type(value).__name__} {value!r}"))
             return
-        # The identity of a tuple says nothing: CPython keeps one of two equal constants of a function.
+        # The identity of a tuple has no meaning: CPython merges equal constants of a function.
         if id(value) in self.seen and not isinstance(value, tuple):
             self.facts[path] = Fact(f"is {self.seen[id(value)] or 'the whole'}")
             return
         self.seen[id(value)] = path
-        # An object that is freed gives its id to the next one; all that were met stay alive until the end.
+        # A new object may have the id of a freed one: all visited objects stay alive until the end.
         self.alive.append(value)
         if isinstance(value, torch.Tensor):
             self.tensor(path, value, depth)
@@ -155,7 +155,7 @@ def _without_addresses(text: str) -> str:
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int | str, ...]:
-    """Steps that a reader of the elements can notice."""
+    """Strides of the dimensions that have several elements."""
     if not tensor.numel():
         return ()
     return tuple(step if size > 1 else "-" for step, size in zip(tensor.stride(), tensor.shape, strict=True))
@@ -185,7 +185,7 @@ def _code(code: types.CodeType) -> int:
 
 
 def _size(value: object) -> str:
-    """Value of a number or text, and the number of items or the keys of what holds others."""
+    """Value of a number or text, and the number of items or the keys of a container."""
     if isinstance(value, SHOWN):
         return f" {value!r}"
     if isinstance(value, memoryview):
@@ -200,7 +200,7 @@ def _size(value: object) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names in their order: a caller who iterates over them meets them so."""
+    """Names in their order, which a caller who iterates over them observes."""
     return "".join(f" {name}" for name in names)
 
 
@@ -214,7 +214,7 @@ def _held(module: torch.nn.Module) -> dict[str, object]:
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """The path steps and values of what a value holds."""
+    """The path steps and values of the parts of a value."""
     for kind, names in FIELDS.items():
         if isinstance(value, kind):
             yield from ((f".{name}", getattr(value, name)) for name in names)
@@ -230,7 +230,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _contents(value: object) -> Iterator[tuple[str, object]]:
-    """The items of a container, and what else holds values under other names than attributes."""
+    """The items of a container, and the parts of a value that are no attributes."""
     if isinstance(value, (dict, types.MappingProxyType)):
         yield from _entries(value)
     elif isinstance(value, (list, tuple, collections.deque, *VIEWS)):
@@ -244,13 +244,13 @@ def _contents(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_array_of_numbers(value: object) -> bool:
-    # NumPy is optional, and who has an array has imported it.
+    # NumPy is optional; a program with an array has imported it.
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc"
 
 
 def _entries(value: dict[object, object] | types.MappingProxyType[object, object]) -> Iterator[tuple[str, object]]:
-    """Items by key; keys of one text are numbered."""
+    """Items by key; keys with equal texts are numbered."""
     seen: collections.Counter[str] = collections.Counter()
     for key, item in value.items():
         text = _key(key)
@@ -259,7 +259,7 @@ def _entries(value: dict[object, object] | types.MappingProxyType[object, object
 
 
 def _attribute_names(value: object) -> list[str]:
-    """The names of an object's own attributes in their order; private ones only of the program's own classes."""
+    """The names of an object's attributes in their order; private ones only of classes that the program defines."""
     names = dict.fromkeys(getattr(value, "__dict__", ()))
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())

@@ -1,11 +1,11 @@
 """Oracle: run a program eagerly and compiled, and compare.
 
     examine(program)    Verdict(refused="", difference=None)         as in eager
-                        Verdict(refused="NameError: ...")            eager itself cannot play it
-                        Verdict(difference=Difference("bits", ...))  found something
+                        Verdict(refused="NameError: ...")            an error in eager mode itself
+                        Verdict(difference=Difference("bits", ...))  a finding
 
-Where last digits may differ, a distance is a mistake only if it is larger than what the program makes of rounding
-errors: eager plays it again with an error of one unit in the last place after each inexact operator (Jitter).
+Where last digits may differ, a distance is a bug only if it is larger than the effect of rounding errors in this
+program: eager plays it again with an error of one unit in the last place after each inexact operator (Jitter).
 
 In torch: torch/_dynamo/debug_utils.py (same_two_models, against float64). Read next:
 nbcompile/tools/fuzz/reduction.py
@@ -38,12 +38,12 @@ from nbcompile.tools.fuzz.program import Program, load
 
 Compiler = Callable[[Any], Any]
 INTERNAL = (errors.InternalErrorWarning, errors.GeneratedCodeWarning)
-"""Warnings of our own mistakes: the result is right, the compiler is not."""
+"""Warnings about bugs of the compiler, although the result is right."""
 COMPILER_ERRORS = (errors.InternalError, errors.BackendCompilerFailed, errors.VerificationFailed)
 FAILED = "raised RuntimeError"
 JITTERED = 3
 MAGNIFIED = 16
-"""Rounding errors are random: how much larger than those of the jittered runs others may be."""
+"""Maximum ratio of a distance to that of the jittered runs, as rounding errors are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class Verdict:
     difference: Difference | None = None
     observations: int = 0
     members: tuple[int, ...] = ()
-    """Numbers of the programs whose results differ, in a program of many."""
+    """Numbers of the programs whose results differ, in a batch or group."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedRun:
-    """Observations of one run, to its end or to an exception."""
+    """Observations of one run, up to its end or an exception."""
 
     seen: list[Observation]
     error: BaseException | None
     complaints: list[str]
-    """Messages of the compiler about itself."""
+    """Messages of the compiler about its own failures."""
 
 
 def examine(program: Program, compiler: Compiler | None = None) -> Verdict:
@@ -73,21 +73,21 @@ def examine(program: Program, compiler: Compiler | None = None) -> Verdict:
 
     Args:
         program: the program.
-        compiler: what compiles; None: ``nbcompile.compile`` as the program asks.
+        compiler: the compile function; None: ``nbcompile.compile`` with the program's settings.
     """
     expected = play(program, lambda function: function)
     if expected.error is not None:
         return Verdict(f"{type(expected.error).__name__}: {expected.error}")
     difference = None
-    for _ in range(2 if program.stored and compiler is None else 1):  # the second time loads what the first kept
+    for _ in range(2 if program.stored and compiler is None else 1):  # the second time loads the entries of the first
         if difference is None:
             found = _compiled(program, compiler)
             difference = _disagreement(program, expected, found)
     if difference is None:
         return Verdict("", None, len(expected.seen))
     if program.size > 1 and (members := _members(program, expected, found)):
-        return Verdict("", difference, len(expected.seen), members)  # what follows is asked of each by itself
-    # Asked last: it plays the program once more, and few programs come here.
+        return Verdict("", difference, len(expected.seen), members)  # the next steps examine each program by itself
+    # Tested last: it plays the program once more, which few programs need.
     if _unstable(program, expected):
         return Verdict("eager does not give the same twice")
     if difference.aspect == "value" and _is_rounding(program, expected, compiler):
@@ -107,10 +107,10 @@ def _compiled(program: Program, compiler: Compiler | None) -> ObservedRun:
 
 
 def play(program: Program, compiler: Compiler) -> ObservedRun:
-    """All that a program yields."""
+    """Play a program, and observe all values that it yields."""
     seen: list[Observation] = []
     error: BaseException | None = None
-    # Eager and compiled code draw the same numbers; and what a program sets for the process ends with it.
+    # Eager and compiled code draw the same random numbers, and process-wide settings are restored after the program.
     torch.manual_seed(0)
     random.seed(0)
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()
@@ -141,7 +141,7 @@ def _process() -> dict[str, object]:
 
 
 def _disagreement(program: Program, expected: ObservedRun, found: ObservedRun) -> Difference | None:
-    """First difference; a numerical one, which may be rounding, only if there is no other."""
+    """The first difference; a numerical one, which may be rounding, only if there is no other."""
     distance = None
     for number, wanted in enumerate(expected.seen):
         if number == len(found.seen):
@@ -169,7 +169,7 @@ def _members(program: Program, expected: ObservedRun, found: ObservedRun) -> tup
 
 
 def _is_ended(expected: Observation, found: Observation) -> bool:
-    """An operator fails: a compiler finds that before side effects that came first, and has its own class for it.
+    """Return whether an operator fails: a compiler detects that before earlier side effects, with a class of its own.
 
     A graph that fails when it runs raises eager's own error, before the side effects, too (in torch.compile as well).
     """

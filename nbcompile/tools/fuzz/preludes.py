@@ -1,8 +1,8 @@
-"""Definitions that programs of a kind may use: each program has those that it names.
+"""Definitions that programs of a kind may use: each program contains those that it needs.
 
     used(prelude, "child = Child(1)")    the imports, ``class Child``, and ``class Base``, its base class
 
-To make the classes of a whole prelude takes longer than most programs that use one of them.
+Creating the classes of a whole prelude takes longer than running most programs that use one of them.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/python.py
 """
@@ -21,7 +21,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 class _Definition:
     text: str
     gives: frozenset[str]
-    """The names, for one of which it is needed; none: it is always there."""
+    """The names whose use needs the definition; empty: it is always included."""
     asks: frozenset[str]
 
 
@@ -55,7 +55,7 @@ def _given(node: ast.stmt) -> set[str]:
 
 
 def used(prelude: str, text: str) -> str:
-    """The part of a prelude that a text needs: imports, what the text names, and what that names in turn."""
+    """The part of a prelude that a text needs: imports, the definitions that it uses, and those that these use."""
     definitions = _definitions(prelude)
     wanted = set(WORD.findall(text))
     chosen = [not definition.gives for definition in definitions]

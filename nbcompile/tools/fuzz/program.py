@@ -6,9 +6,9 @@
     def play(compiled):
         g = compiled(f)
         yield g(torch.ones(2))      each value that is yielded is observed
-        yield tried(g, None)        what it raises is a value, too
+        yield tried(g, None)        an exception is a value, too
 
-The text is complete: a program that was found is a file that anybody can run.
+The text is complete: a program that was found is a file that runs by itself.
 
 In torch: torch/_dynamo/repro/after_aot.py writes graphs that fail into files that run. Read next:
 nbcompile/tools/fuzz/oracle.py
@@ -42,20 +42,20 @@ if __name__ == "__main__":
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module's text, and how it is to be compiled."""
+    """A module's text, and settings of its compilation."""
 
     kind: str
     seed: str
-    """Seed and position that it is generated from: ``"1/python/17/4"``."""
+    """Seed and position from which it is generated: ``"1/python/17/4"``."""
     source: str
     backend: str = "eager"
     dynamic: bool | None = None
     stored: bool = False
-    """True to run a second time, from what the first run left in the store."""
+    """True to run a second time, with the stored entries of the first run."""
     size: int = 1
     """Number of small programs in it."""
     value_sets: int = 0
-    """Number of sets of values that its tensor programs are called with, those of all of them together."""
+    """Total number of sets of values with which its tensor programs are called."""
     approximate: bool = False
     """True if it calls operators that are inexact in the last digits."""
 
@@ -103,7 +103,7 @@ class CaughtException:
 
 
 def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> object:
-    """Value of a call, or its exception."""
+    """Call a function; return its result, or the exception."""
     try:
         return function(*arguments, **keywords)
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is observed
@@ -125,7 +125,7 @@ def load(source: str) -> dict[str, Any]:
     try:
         vars(module)["tried"] = tried
         exec(marshal.loads(_parsed(head)), vars(module))  # noqa: S302 - written by _parsed
-        # Empty lines for the prelude, so that the numbers of lines are those of the whole text.
+        # Empty lines instead of the prelude, so that line numbers are those of the whole text.
         exec(compile("\n" * head.count("\n") + source[len(head) :], name, "exec"), vars(module))
     finally:
         linecache.cache.pop(name, None)
@@ -134,5 +134,5 @@ def load(source: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=8)
 def _parsed(head: str) -> bytes:
-    """Code that many programs begin with. Who loads it gets code objects of its own, as if it had been parsed again."""
+    """Marshalled code with which many programs begin. Each load creates new code objects, as a compilation does."""
     return marshal.dumps(compile(head, f"<fuzz {next(_numbers)}>", "exec"))

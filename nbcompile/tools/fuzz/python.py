@@ -8,9 +8,9 @@
         return x, n, items, ...
 
 A program is drawn from ``tables/python.txt`` and is called with several sets of arguments; each time its result, the
-arguments afterwards, the globals and the objects are observed. Graphs run as they were captured, so no C++ compiler
-is waited for. Half of the files hold a batch of small programs, each called once from one compiled function. What
-raises, breaks the graph, or is called again with other arguments, is in files of its own.
+arguments afterwards, the globals and the objects are observed. Graphs run in eager mode, without a C++ compiler. Half
+of the files hold a batch of small programs, each called once from one compiled function. Programs that raise, break the
+graph, or are called again with other arguments are in files of their own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/guards.py
 """
@@ -52,7 +52,7 @@ OBJECTS = {
     "described": ("Described()", "described"),
     "meta": ("Meta()", "meta"),
 }
-"""Initial value of each object that statements use, and the facts returned of it. Unused objects are left out."""
+"""Initial value of each object that statements use, and the expression that is returned for it, if it is used."""
 RUN = """
 def play(compiled):
     g = compiled(f)
@@ -65,13 +65,13 @@ def play(compiled):
 CALLS = grammar.Grammar(grammar.read("calls.txt"))
 BATCH = 24
 BATCHED = 0.5
-"""Share of batches."""
+"""Probability of a batch."""
 SMALL = 4
-"""Statements of a program in a batch, at most."""
+"""Maximum number of statements of a program in a batch."""
 BREAKING = 0.02
-"""Share of programs with graph breaks that stay in a batch: each splits the frame that calls all of them."""
+"""Probability that a program with graph breaks stays in a batch: each splits the frame that calls all of them."""
 BREAKS = re.compile(r"\b(class|random|globals|manual_seed|tolist|data_ptr|warn\w*|slow|lazy|equal)\b")
-"""Words of statements with which a graph breaks."""
+"""Words of statements that break the graph."""
 STATE = "G, G2, SEEN, REGISTRY, Thing.step, Child.made, Meta.kinds, vars(net)"
 
 
@@ -82,7 +82,7 @@ def generate(seed: str, size: int = 14) -> Program:
 
 
 def batch(seed: str, rng: random.Random, size: int = BATCH) -> Program:
-    """A batch of programs that run eagerly without an exception, which would end the batch."""
+    """A batch of programs that raise no exception in eager mode, which would end the batch."""
     functions: list[tuple[str, str]] = []
     scope = load(PRELUDE)
     while len(functions) < size:
@@ -117,14 +117,14 @@ def _runs(text: str, call: str, scope: dict[str, Any], may_break: bool) -> bool:
 
 
 class _BreakCounter(TorchDispatchMode):
-    """Counts what breaks a graph: calls of ``graph_break``, and numbers that Python reads from tensors."""
+    """Counter of graph breaks: calls of ``graph_break``, and numbers that Python reads from tensors."""
 
     def __init__(self) -> None:
         super().__init__()
         self.times = 0
 
     def count(self, *_: object) -> None:
-        """A call that breaks the graph."""
+        """Count a call that breaks the graph."""
         self.times += 1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -139,7 +139,7 @@ def single(seed: str, rng: random.Random, size: int) -> Program:
 
 
 def body(rng: random.Random, size: int) -> list[str]:
-    """Statements that Python can read: quotes within quotes of an f-string it cannot, up to 3.11."""
+    """Statements that Python can parse: up to 3.11, it cannot parse nested quotes of an f-string."""
     while True:
         lines = GRAMMAR.block(rng, rng.randint(3, size))
         try:
@@ -160,7 +160,7 @@ def source(lines: list[str], calls: list[str], prelude: str = PRELUDE) -> str:
 
 
 def function(text: str) -> str:
-    """The body of a function: the objects that its statements use, the statements, and what it returns."""
+    """The body of a function: the objects that its statements use, the statements, and the ``return``."""
     used = [name for name in OBJECTS if re.search(rf"\b{name}\b", text)]
     start = START + "".join(f"    {name} = {OBJECTS[name][0]}\n" for name in used)
     returned = "x, y, z, n, i, j, items, table, thing, out, s"

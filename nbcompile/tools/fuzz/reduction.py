@@ -1,11 +1,11 @@
-"""Makes a program that differs small: removes statements, takes parts for wholes, as long as it still differs alike.
+"""Reduction of a program whose results differ: smaller programs, as long as the difference is of the same kind.
 
     reduced(program, difference, seconds=20)    Program of a few lines
 
-Works on the tree of the text, so it needs to know nothing of the kind of program: a statement is left out, a compound
-statement becomes its body, an expression becomes one of its parts or a simple constant.
+It works on the syntax tree, so it is independent of the kind of program: a statement is removed, a compound statement
+is replaced by its body, an expression by one of its operands or a simple constant.
 
-In torch: functorch/_src/fx_minifier.py does so for graphs. Read next: nbcompile/tools/fuzz/campaign.py
+In torch: functorch/_src/fx_minifier.py reduces graphs. Read next: nbcompile/tools/fuzz/campaign.py
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nbcompile.tools.fuzz.program import Program
 
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 Change = Callable[[], Callable[[], None]]
-"""Changes a tree and returns what undoes it."""
+"""Function that changes a tree and returns a function that undoes the change."""
 
 
 def cause(program: Program, difference: Difference) -> str:
@@ -38,7 +38,7 @@ def is_named_by_text(difference: Difference) -> bool:
 
 
 def called(program: Program) -> list[str]:
-    """Names that the compiled part of a program calls or reads: of a small program, what it is about."""
+    """Names that the compiled part of a program calls or reads, which characterise a small program."""
     tree = ast.parse(program.source)
     functions = [
         node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name != "play"
@@ -57,19 +57,19 @@ def called(program: Program) -> list[str]:
 
 
 def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> tuple[Program, Difference]:
-    """The smallest program found in that processor time, and its difference."""
+    """The smallest program found within a limit of processor time, and its difference."""
     until = time.process_time() + seconds
     best, shown = program, difference
     tree = ast.parse(program.source)
     progress = True
-    # Each kind of change may make others possible: all again, until a whole round changes nothing.
+    # Each kind of change may enable others: repeat all, until a whole round changes nothing.
     while progress and time.process_time() < until:
         progress = False
         for propose in (_without, _unwrapped, _simplified):
             for change in propose(tree):
                 if time.process_time() > until:
                     return best, shown
-                # The tree itself is changed, and the change undone if the difference is gone: no copy for each attempt.
+                # The tree itself is changed, and the change undone if the difference disappears: this needs no copies.
                 undo = change()
                 found = _still(best, tree, difference)
                 if found is None:
@@ -89,7 +89,7 @@ def _still(best: Program, tree: ast.Module, wanted: Difference) -> tuple[Program
     found = oracle.examine(program).difference
     if found is None or found.aspect != wanted.aspect:
         return None
-    # A smaller program that fails with another message shows another mistake.
+    # A smaller program that fails with another message shows another bug.
     if is_named_by_text(wanted) and normalised(found.found) != normalised(wanted.found):
         return None
     return program, found
@@ -104,11 +104,11 @@ def _lists(tree: ast.AST) -> Iterator[list[ast.AST]]:
 
 
 def _without(tree: ast.Module) -> Iterator[Change]:
-    """Leave statements out: many at once, then one by one."""
+    """Remove statements: many at once, then one by one."""
     for held in list(_lists(tree)):
         size = len(held)
         while size:
-            # From the end: a later statement may need an earlier one, and seldom the other way round.
+            # From the end, since a later statement may need an earlier one, and rarely the reverse.
             start = len(held) - size
             while start >= 0:
                 yield _cut(held, start, size)
@@ -120,7 +120,7 @@ def _cut(held: list[ast.AST], start: int, size: int) -> Change:
     def change() -> Callable[[], None]:
         before = list(held)
         del held[start : start + size]
-        # A body without a statement is no Python.
+        # A body without a statement is a syntax error.
         if not held and isinstance(before[0], ast.stmt):
             held.append(ast.Pass())
         return lambda: held.__setitem__(slice(None), before)
@@ -129,7 +129,7 @@ def _cut(held: list[ast.AST], start: int, size: int) -> Change:
 
 
 def _unwrapped(tree: ast.Module) -> Iterator[Change]:
-    """A compound statement becomes what it holds."""
+    """Replace a compound statement by its body."""
     for held in list(_lists(tree)):
         for index, node in reversed(list(enumerate(list(held)))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -150,7 +150,7 @@ def _spliced(held: list[ast.AST], index: int, inner: list[ast.AST]) -> Change:
 
 
 def _simplified(tree: ast.Module) -> Iterator[Change]:
-    """An expression becomes a part of itself, or a constant; an element of a list is left out."""
+    """Replace an expression by one of its operands, or a constant; remove an element of a list."""
     for node in list(ast.walk(tree)):
         for name, value in list(ast.iter_fields(node)):
             if isinstance(value, ast.expr) and not isinstance(value, (ast.Constant, ast.Name)):
@@ -163,7 +163,7 @@ def _simplified(tree: ast.Module) -> Iterator[Change]:
 def _given(node: ast.AST, name: str, part: ast.expr) -> Change:
     def change() -> Callable[[], None]:
         before = getattr(node, name)
-        # A copy, because the part is still in the tree that ``undo`` puts back, and a later change would alter both.
+        # A copy, because the operand is still in the tree that ``undo`` restores, and a later change would alter both.
         setattr(node, name, copy.deepcopy(part))
         return lambda: setattr(node, name, before)
 

@@ -6,11 +6,11 @@
         v1.add_(2)
         return a, b, v0, v1
 
-A program is written while it runs: a step that eager refuses is drawn again. Templates come from ``tables/tensors.txt``
-and from torch's own database of operators (database.py). One C++ compile takes a second and serves all programs of a
-batch, and all sets of values that each is called with: dtypes, sizes and strides are the same, so that the code is. A
-batch that differs is halved until single programs are found. One program that has to run operator by operator would
-make the whole batch do so: such programs have batches of their own.
+A program is generated while it runs: a step that raises in eager mode is drawn again. Templates come from
+``tables/tensors.txt`` and from torch's own database of operators (database.py). One C++ compile takes a second and
+serves all programs of a batch, with all their sets of values: dtypes, sizes and strides are the same, so the code is,
+too. A batch whose results differ is halved until single programs are found. A program that falls back to eager would
+make the whole batch fall back: such programs have batches of their own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/layouts.py
 """
@@ -54,14 +54,14 @@ TRIES = 8
 NOT_INVERTED = re.compile(r"\b(expand\w*|broadcast_\w+|meshgrid|unfold)\(")
 FROM_DATABASE = 0.3
 SPECIAL = {True: 0.35, False: 0.08}
-"""Share of inputs with special values, in exact programs and in others."""
+"""Probability of an input with special values, in exact programs and in others."""
 VALUE_SETS = 8
 """Sets of values for each program."""
 MOST_ELEMENTS = 2000
 
 
 def generate(seed: str) -> Program:
-    """A batch of programs, all exact or all not, all such as generated code can run or none."""
+    """A batch of programs that are alike in two ways: all exact or none, all run by generated code or none."""
     rng = random.Random(seed)
     exact, captured = rng.random() < 0.6, rng.random() < 0.05
     size = BATCH // 4 if captured else BATCH
@@ -77,9 +77,9 @@ def _arguments(given: Sequence[_Input]) -> str:
 
 
 def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, list[list[_Input]]]:
-    """A program that eager plays from the start, and the sets of inputs that it is called with.
+    """A program that runs in eager mode from the start, and the sets of its inputs.
 
-    A step that failed half way may have changed what later ones met.
+    A step that failed may have changed the inputs of later steps.
     """
     while True:
         author = _Author(rng, exact)
@@ -98,22 +98,22 @@ def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, lis
 def runs_by_operator(
     lines: Sequence[str], tensors: dict[str, torch.Tensor], scope: dict[str, Any], returned: Sequence[str]
 ) -> bool:
-    """Play a program's statements; return whether a graph with them runs operator by operator, not as generated code.
+    """Run a program's statements; return whether a graph with them falls back to eager.
 
-    An input gets other sizes or strides in place; a tensor is written whose elements share memory, or a view of a kind
-    that AOTAutograd does not invert; two results have one memory and unlike dtypes.
+    It does if sizes or strides of an input change in place, if a written tensor overlaps itself or is a view that
+    AOTAutograd does not invert, or if two results have one memory and different dtypes.
 
     Args:
         lines: the statements.
         tensors: the inputs, by name.
-        scope: what else the statements name.
+        scope: other names that the statements use.
         returned: names of the results.
     """
     before = {name: _layout(tensor) for name, tensor in tensors.items()}
     values: dict[str, Any] = dict(tensors)
     watched = [tensor for tensor in tensors.values() if _shares_elements(tensor)]
     for line in lines:
-        # A tensor and its views have one version counter: it tells of a write through any of them.
+        # A tensor and its views share one version counter: it shows a write through any of them.
         versions = [tensor._version for tensor in watched]
         partial = "fill_diagonal_" in line and any(map(_is_part, values.values()))
         values = _after(line, scope, values)
@@ -140,7 +140,7 @@ def _is_part(value: object) -> bool:
 
 
 def _has_unlike_dtypes(results: Sequence[object]) -> bool:
-    """Return whether two results have one memory and unlike dtypes; what a graph writes is a result, too."""
+    """Return whether two results have one memory and different dtypes; a mutated input is a result, too."""
     dtypes: dict[int, torch.dtype] = {}
     tensors = [value for value in results if isinstance(value, torch.Tensor)]
     return any(dtypes.setdefault(one.untyped_storage()._cdata, one.dtype) != one.dtype for one in tensors)
@@ -202,7 +202,7 @@ class _Author:
         return [[*map(_layout, value if isinstance(value, (tuple, list)) else (value,))] for value in values]
 
     def revalued(self) -> list[_Input]:
-        """Inputs of other values, with which eager runs all steps and meets no known difference; else the same ones."""
+        """Inputs with other values, if eager mode runs all steps with them and no known difference; else the same."""
         share = SPECIAL[self.exact] * 2
         for _ in range(TRIES // 2):
             inputs = [
@@ -224,7 +224,7 @@ class _Author:
         return self.rng.choice(table)
 
     def input(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
-        """A new input, read before anything else."""
+        """Add an input, which is read before all statements."""
         name, rng = chr(97 + len(self.inputs)), self.rng
         drawn = _Input(shape, dtype, rng.choice(LAYOUTS), rng.randrange(10000), rng.random() < SPECIAL[self.exact])
         self.inputs.append(drawn)
@@ -270,7 +270,7 @@ class _Author:
         return f"v{len(self.lines)} = {call.text.format(*names)}"
 
     def ran(self, text: str) -> bool:
-        """Return whether eager mode can run a statement; the values are then those after it."""
+        """Run a statement in eager mode; return whether that succeeded."""
         scope = dict(self.values) | {"torch": torch}
         try:
             exec(text, scope)

@@ -1,4 +1,4 @@
-"""Units of work: some programs of a kind, from a seed, played one after another or many in one.
+"""Units of work: some programs of a kind, from a seed, played one after another or in batches.
 
     play_unit("python", 1, 17)    {"programs": 25, "value_sets": 0, "refused": 1, "seconds": 0.9, "found": [...]}
 
@@ -32,12 +32,12 @@ GENERATORS: dict[str, tuple[Callable[[str], Program], int]] = {
 }
 """Generator of each kind of program, and the number of programs (or batches of them) in a unit."""
 WARM = {"python": 20, "guards": 16, "nn": 16, "tensor": 4}
-"""Number of programs that are played before the first fork: caches of torch, SymPy and ours that are filled by then."""
+"""Number of programs that are played before the first fork, to fill the caches of torch, SymPy and the compiler."""
 PEER_SECONDS = 900
 
 
 def warm_up(kinds: Collection[str]) -> None:
-    """Import and build what every unit needs: processes that are forked from this one have it."""
+    """Import and build what every unit needs, so that forked processes have it."""
     logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
     if "tensor" in kinds:
@@ -50,14 +50,14 @@ def warm_up(kinds: Collection[str]) -> None:
 def play_unit(
     kind: str, seed: int, unit: int, known: Collection[str] = (), ask_about_new: bool = False
 ) -> dict[str, Any]:
-    """Run a unit's programs, and reduce those that differ.
+    """Run a unit's programs, and reduce those whose results differ.
 
     Args:
-        kind: of programs.
-        seed: of the campaign.
-        unit: which programs of the seed.
+        kind: the kind of programs.
+        seed: the seed of the campaign.
+        unit: the number of the unit.
         known: causes that are only counted.
-        ask_about_new: ask ``torch.compile`` about others.
+        ask_about_new: whether to run ``torch.compile`` for new causes.
     """
     began = _processor_seconds()
     make, count = GENERATORS[kind]
@@ -73,8 +73,8 @@ def play_unit(
         value_sets += program.value_sets
         if outcome.difference is not None:
             for differing, difference in apart(program, outcome):
-                # A cause that this unit has met already is only counted:
-                # reducing a program costs hundreds of compiles.
+                # A cause that this unit has found already is only counted:
+                # the reduction of a program takes hundreds of compiles.
                 seen = {*known, *(earlier["cause"] for earlier in found)}
                 found.append(_described(differing, difference, seen, ask_about_new))
     seconds = round(_processor_seconds() - began, 3)
@@ -88,12 +88,12 @@ def _processor_seconds() -> float:
 
 
 def apart(program: Program, outcome: oracle.Verdict) -> list[tuple[Program, Difference]]:
-    """Split a program of many into those that differ on their own; the whole, if only a combination differs."""
+    """Split a batch into the programs that differ on their own; the whole batch, if only a combination differs."""
     if outcome.difference is None:
         return []
     found = [*_apart(batches.members(program, outcome.members))] if program.size > 1 else []
     if found or (outcome.members and outcome.difference.aspect == "value"):
-        return found  # distances that are rounding, if none
+        return found  # empty if all distances are rounding
     return [*_apart(batches.halves(program))] or [(program, outcome.difference)]
 
 
@@ -103,7 +103,7 @@ def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
 
 
 def _described(program: Program, difference: Difference, known: Collection[str], ask_about_new: bool) -> dict[str, str]:
-    """Cause, a runnable file, and the result of torch.compile; a program with a known cause is not reduced."""
+    """Cause, runnable file, and result of torch.compile; a program with a known cause is not reduced."""
     if reduction.is_named_by_text(difference) and (cause := reduction.cause(program, difference)) in known:
         return {"cause": cause, "text": ""}
     small, shown = reduction.reduced(program, difference)
