@@ -1,4 +1,4 @@
-"""The real torch.compile, seen through the same record as ours.
+"""The real torch.compile, with a record of the same form as ours.
 
 The only package that may import ``torch._dynamo`` and ``torch._inductor``:
 the compiler itself never does.

@@ -2,8 +2,8 @@
 
     bisect(function, is_right)      BisectionResult(backend="inductor", subsystem="lowerings", bisect_number=3, ...)
 
-torch.compile asks the bisector for its backend, and each subsystem of Inductor whether it may continue. Its state
-is a folder of files, so a program that runs in a process of its own can take part.
+The bisector chooses the backend of torch.compile, and enables or disables each subsystem of Inductor. Its state is a
+folder of files, so a program in another process can take part.
 
 In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/bisect.py
 """
@@ -21,11 +21,11 @@ from torch._inductor.compiler_bisector import CompilerBisector
 
 
 def bisect(function: Callable[..., Any], is_right: Callable[[Callable[..., Any]], bool], **options: Any) -> Any:
-    """Find the backend, the subsystem and its application with which a function becomes wrong.
+    """Find the backend, the subsystem and its first application that make a function wrong.
 
     Args:
         function: a function or module that is not compiled yet.
-        is_right: runs the compiled function that it is given, and judges the outcome.
+        is_right: runs the compiled function that is its argument, and returns whether the outcome is right.
         **options: of ``torch.compile`` (``dynamic``, ``fullgraph``).
 
     Returns:
@@ -46,8 +46,8 @@ def bisect_program(is_right: Callable[[str, str], bool]) -> Any:
     """Find the same for a program.
 
     Args:
-        is_right: runs the program in a process that takes part in the bisection with the backend and the folder that
-            it is given (:func:`take_part`), and judges how it ended.
+        is_right: runs the program with a backend, in a process that takes part in the bisection in a folder
+        (:func:`take_part`), and returns whether the outcome is right.
 
     Returns:
         torch's ``BisectionResult``; None if no backend is wrong.
@@ -56,10 +56,10 @@ def bisect_program(is_right: Callable[[str, str], bool]) -> Any:
 
 
 def take_part(folder: str) -> None:
-    """Leave out in this process, from now on, what the bisection with that folder leaves out."""
+    """Disable in this process, from now on, the subsystems that the bisection in that folder disables."""
     CompilerBisector.in_process_cache = folder
     CompilerBisector.bisection_enabled = True
-    torch._inductor.config.force_disable_caches = True  # what another trial compiled is not loaded
+    torch._inductor.config.force_disable_caches = True  # a trial must not load code of another trial
 
 
 def _search(trial: Callable[[], bool]) -> Any:

@@ -1,12 +1,12 @@
-"""Inductor's CUDA code for a graph, generated without a GPU, and run in the simulator: how it compares with ours.
+"""Inductor's CUDA code for a graph, generated without a GPU and run in the simulator, to compare it with ours.
 
     launches, results = simulate(graph_module, inputs, CHIPS["sm_90"])
     sum(launch.times.predicted for launch in launches)       by the same model as for our own kernels
 
-Inductor asks torch for the device's properties; while it generates code here, those of the chip are given
-(:func:`pretended`). The graph is decomposed by its own tables with tensors on the CPU, which count as ``cuda:0``'s.
-Its wrapper then runs over CPU tensors, and each launch goes to the simulator. Of the configurations that it
-would measure on a GPU, the one with the least predicted time is taken.
+Inductor reads the device's properties from torch; while it generates code here, they are those of the chip
+(:func:`pretended`). The graph is decomposed by Inductor's tables with CPU tensors, which are treated as ``cuda:0``'s.
+Its wrapper then runs over CPU tensors, and each launch goes to the simulator. Of the configurations that Inductor
+would measure on a GPU, the one with the lowest predicted time is chosen.
 
 In torch: torch/_inductor/graph.py (GraphLowering), torch/_inductor/runtime/triton_heuristics.py. Read next:
 nbcompile/gpu/predict.py
@@ -47,11 +47,11 @@ from nbcompile.runtime.triton import load_source
 
 aten = torch.ops.aten
 MOST_CONFIGURATIONS = 4
-"""Configurations of a kernel that are tried, at most."""
+"""Maximum number of configurations of a kernel that are tried."""
 
 
 class NoCodeError(RuntimeError):
-    """Reason why Inductor's code for a graph cannot be generated or run here."""
+    """Error if Inductor's code for a graph cannot be generated or run here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def simulate(
 
 
 def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """The module that Inductor writes for a graph of ATen operators; call it within :func:`pretended`."""
-    # As for us: sizes are numbers, unless the graph has sizes among its inputs.
+    """The module that Inductor generates for a graph of ATen operators; call it within :func:`pretended`."""
+    # As in our backend: sizes are numbers, unless the graph has sizes among its inputs.
     static = not any(isinstance(value, int) for value in inputs)
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True, static_shapes=static)
 
@@ -113,7 +113,7 @@ def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Inductor's own, and those that it has only for a GPU, or for another overload of the operator."""
+    """Inductor's decompositions, with those that it has only for a GPU, or for another overload of the operator."""
     table = dict(select_decomp_table())
     bilinear = table[aten.upsample_bilinear2d.vec]
 
@@ -149,7 +149,7 @@ def _move(traced: torch.fx.GraphModule, mode: FakeTensorMode) -> None:
 
 @contextlib.contextmanager
 def pretended(chip: Chip) -> Iterator[None]:
-    """Let Inductor believe that the chip is here; whatever is replaced is put back."""
+    """Replace queries of the device by properties of the chip; restore them afterwards."""
     major, minor = divmod(chip.capability, 10)
     properties = types.SimpleNamespace(
         name=chip.product, major=major, minor=minor, multi_processor_count=chip.multiprocessors, warp_size=32,
@@ -166,8 +166,8 @@ def pretended(chip: Chip) -> Iterator[None]:
         "is_bf16_supported": lambda *_, **__: True,
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
-        # Both ways of asking: torch.cuda's functions, and the
-        # interface by which Inductor asks about any kind of device.
+        # Both queries: torch.cuda's functions, and Inductor's
+        # interface for any kind of device.
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
             of_interface = name.removeprefix("_") if name.endswith("exchange_device") else name
@@ -179,7 +179,7 @@ def pretended(chip: Chip) -> Iterator[None]:
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_device_properties, {"cuda": [properties]}))
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_current_devices, {"cuda": 0}))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu"))
-        # The answer is cached, and an earlier question of the process was answered without a GPU.
+        # The result is cached, and an earlier query of the process ran without a GPU.
         stack.enter_context(mock.patch.object(scheduler, "has_triton", return_value=True))
         stack.enter_context(_active_driver(chip))
         yield
@@ -187,7 +187,7 @@ def pretended(chip: Chip) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _active_driver(chip: Chip) -> Iterator[None]:
-    """Triton's driver, as far as generation asks it."""
+    """Triton's driver, with the methods that code generation calls."""
     driver = triton.runtime.driver
     before = driver.__dict__.get("_active")
     pretended_driver = types.SimpleNamespace(
@@ -224,7 +224,7 @@ def kernels_of(text: str) -> list[tuple[str, str]]:
 
 
 def compile_kernel(name: str, source: str, chip: Chip) -> int:
-    """Have Triton compile each configuration of a kernel, as Inductor's workers do; the number of configurations."""
+    """Compile each configuration of a kernel by Triton, as Inductor's workers do; return their number."""
     tuner = getattr(load_source(source), name)
     for configuration in tuner.configs:
         _compiled(tuner, configuration, chip)
@@ -253,7 +253,7 @@ def _run(text: str, inputs: Sequence[Any], chip: Chip, launches: list[PeerLaunch
         def wait(self, scope: dict[str, Any]) -> None:
             del scope
 
-    # The wrapper's memory is the CPU's, from which the simulator copies to that of its GPU.
+    # The wrapper's memory is the CPU's; the simulator copies it to the memory of its GPU.
     text = text.replace("torch._C._dynamo.guards._empty_strided_cuda", "torch._C._dynamo.guards._empty_strided_cpu")
     text = text.replace("from torch._C import _cuda_getCurrentRawStream as get_raw_stream", "get_raw_stream = int")
     text = text.replace("device='cuda:0'", "device='cpu'").replace("device='cuda'", "device='cpu'")
@@ -271,7 +271,7 @@ class _Kernel:
         self.name, self.tuner, self.chip, self.launches = name, tuner, chip, launches
 
     def run(self, *arguments: Any, stream: object = None, **_: Any) -> None:
-        """Simulate each configuration on copies; what the best one wrote is kept."""
+        """Simulate each configuration on copies; copy the results of the best one back."""
         del stream
         best: tuple[PeerLaunch, list[Any]] | None = None
         for configuration in self.tuner.configs[:MOST_CONFIGURATIONS]:

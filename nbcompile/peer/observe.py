@@ -1,9 +1,8 @@
-"""Watch the real torch.compile at work and write down what it did.
+"""Record of the real torch.compile, from its logs.
 
-torch tells its story in logs; this module listens to two of them
-(``graph_breaks`` and ``recompiles``), asks for the compile id of each graph,
-and returns the same :class:`~nbcompile.record.model.Record` as our compiler
-writes, so one view can draw both side by side.
+This module reads two of torch's logs (``graph_breaks`` and ``recompiles``) and
+the compile id of each graph, and returns a :class:`~nbcompile.record.model.Record`
+as our compiler does, so one view can show both side by side.
 
     record, result = observe(f)(x)
     [frame.id for frame in record.frames]      ["0/0", "1/0"]
@@ -36,7 +35,7 @@ _RECOMPILE_LOG = "torch._dynamo.guards.__recompiles"
 
 @dataclass(frozen=True, slots=True)
 class BreakReport:
-    """One graph break that torch reported, in the words of its log."""
+    """One graph break that torch reported, from its log."""
 
     compile_id: str
     title: str
@@ -48,7 +47,7 @@ class BreakReport:
 
 @dataclass(frozen=True, slots=True)
 class Recompilation:
-    """One recompilation: which function, and why each entry refused, newest first."""
+    """One recompilation: the function, and the guard that failed in each entry, newest first."""
 
     compile_id: str
     function: str
@@ -79,8 +78,8 @@ def watch() -> Iterator[Watch]:
     prior = {name: (list(logger.handlers), logger.propagate) for name, logger in loggers.items()}
     try:
         for name, logger in loggers.items():
-            # Instead of torch's own handlers, not beside them: who
-            # compares compilers wants no log of one of them printed.
+            # Instead of torch's own handlers, so that a comparison of
+            # compilers prints no log of one of them.
             logger.handlers, logger.propagate = [listeners[name]], False
         yield watched
     finally:
@@ -103,7 +102,7 @@ def observe(function: Callable[..., object], **options: object) -> Callable[...,
             graphs.append((compile_id(), graph_entry(compile_id(), module)))
             return module.forward
 
-        # An entry of an earlier call would be hit, and nothing would be compiled.
+        # Otherwise an entry of an earlier call could hit, and nothing would be compiled.
         torch._dynamo.reset()
         with watch() as watched:
             result = torch.compile(function, backend=keep, **options)(*args, **keywords)  # type: ignore[call-overload]
@@ -140,7 +139,7 @@ def target_name(node: torch.fx.Node) -> str:
         case "call_function" if callable(node.target):
             try:
                 return _get_qualified_name(node.target)
-            except RuntimeError:  # torch's helper refuses callables that live in no module
+            except RuntimeError:  # torch's helper raises for callables without a module
                 return str(getattr(node.target, "__name__", node.target))
         case _:
             return str(node.target)
@@ -193,7 +192,7 @@ def _frame(compile_id: str, name: str, graph: model.Graph | None, watched: Watch
 
 
 class _Listener(logging.Handler):
-    """A log handler that gives every message to one function."""
+    """A log handler that passes every message to one function."""
 
     def __init__(self, hear: Callable[[Watch, str], None], watched: Watch) -> None:
         super().__init__()
@@ -211,7 +210,7 @@ _SECOND = "*** While handling this graph break, another graph break occurred: **
 def _hear_break(watched: Watch, text: str) -> None:
     location = re.search(r"in user code at (.+):(\d+)\n", text)
     file, line = (location[1], int(location[2])) if location else ("", 0)
-    # The attempts of one frame are 0/0, 0/0_1, ...: what an earlier one met, a later one meets again.
+    # The attempts of one frame are 0/0, 0/0_1, ...: a later one repeats the breaks of an earlier one.
     attempt = str(CompileContext.current_trace_id() or "")
     frame = attempt.partition("_")[0]
     for part in text.split(_SECOND):
@@ -229,6 +228,6 @@ def _hear_break(watched: Watch, text: str) -> None:
 def _hear_recompile(watched: Watch, text: str) -> None:
     function = re.search(r"Recompiling function (\S+) in", text)
     reasons = re.findall(r"^\s*- (\d+/\d+: .*)$", text, re.MULTILINE)
-    # What follows two blanks and a hash is the user's line, not the reason.
+    # The text after two blanks and a hash is the user's line, not the reason.
     shown = tuple(re.split(r"\s{2,}# ", reason)[0].rstrip() for reason in reasons)
     watched.recompiles.append(Recompilation(compile_id(), function[1] if function else "", shown))

@@ -3,7 +3,7 @@
     from nbcompile.teach import check, exercise, hint
 
     exercise("one-graph-1")        shows the task
-    check(f)                       accepted, or a sentence: "it is right, but it breaks at line 3, because ..."
+    check(f)                       accepted, or the reason: "it is right, but it breaks at line 3, because ..."
     hint()                         the next hint
 
 In torch: nothing. Read next: nbcompile/teach/session.py

@@ -1,6 +1,6 @@
-"""Attempt: run an answer so that whatever it does becomes a value or a sentence, and the notebook lives on.
+"""Attempt: a run of an answer that ends with an outcome or a refusal, whatever the answer does.
 
-    with limited(20):                 an endless loop ends after 20 seconds
+    with limited(20):                 an endless loop is interrupted after 20 seconds
         attempt(f, arguments)         Outcome(result, printed text, the arguments afterwards)
 
 Ctrl-C is not caught: it ends the cell, as everywhere.
@@ -35,14 +35,14 @@ from nbcompile.support.process_state import STATE, Lifetime
 SECONDS = 30.0
 """Time limit of one check."""
 AGAIN = 0.2
-"""Interval after which an answer that caught the exception of the time limit gets it again."""
+"""Interval after which the exception of the time limit is raised again, if the answer caught it."""
 
 
 _numbers = STATE.add("teach.attempt._numbers", itertools.count(), Lifetime.PROCESS)
 
 
 class Refusal(Exception):
-    """An answer is refused: the sentence that says why."""
+    """Refusal of an answer, with the reason."""
 
     def __init__(self, says: str, record: Record | None = None) -> None:
         super().__init__(says)
@@ -50,7 +50,7 @@ class Refusal(Exception):
 
 
 class TimeLimitExceeded(BaseException):
-    """The time of a check is over. Not an Exception, so that an answer's ``except Exception`` does not catch it."""
+    """Error at the time limit of a check; no ``Exception``, so that an answer's handlers do not catch it."""
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def _time_is_over(number: int, frame: object) -> None:
 
 
 def _raise_in(thread: int) -> None:
-    # Between two instructions of Python: a call into C that does not return is not interrupted.
+    # It is raised between two bytecode instructions: a call into C that does not return is not interrupted.
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeLimitExceeded))
 
 
@@ -88,7 +88,7 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
     """The answer as a Python function that is not compiled yet.
 
     Raises:
-        Refusal: it is something else.
+        Refusal: the answer is no such function.
     """
     if is_compiled(answer):
         raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
@@ -100,7 +100,7 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
 
 
 def _reached(function: types.FunctionType, seen: list[types.FunctionType]) -> list[types.FunctionType]:
-    """A function, and the functions of the same notebook or file that it names."""
+    """A function, and the functions of the same notebook or file that it refers to."""
     if all(function is not known for known in seen):
         seen.append(function)
         for value in _named_values(function):
@@ -110,7 +110,7 @@ def _reached(function: types.FunctionType, seen: list[types.FunctionType]) -> li
 
 
 def _named_values(function: types.FunctionType) -> list[Any]:
-    """Values of the variables from outside that a function, and the functions in it, read."""
+    """Values of the global and closure variables that a function, and the functions in it, read."""
     cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     return [*cells, *(function.__globals__.get(word) for code in _codes(function.__code__) for word in code.co_names)]
 
@@ -122,7 +122,7 @@ def _codes(code: types.CodeType) -> list[types.CodeType]:
 
 
 def _uses_compiler(function: types.FunctionType) -> bool:
-    """A function calls ``compile`` of torch or nbcompile, by any way of writing it, or something that is compiled."""
+    """Return whether a function calls ``compile`` of torch or nbcompile, in any spelling, or a compiled callable."""
     values = _named_values(function)
     if any(value is compiler for value in values for compiler in (torch.compile, nbcompile.compile)):
         return True
@@ -135,7 +135,7 @@ def _uses_compiler(function: types.FunctionType) -> bool:
 
 
 def is_compiled(value: object) -> bool:
-    """The value is what ``torch.compile`` or ``nbcompile.compile`` returns."""
+    """Return whether a value is a result of ``torch.compile`` or ``nbcompile.compile``."""
     if isinstance(value, torch.nn.Module):
         return isinstance(value, CompiledModule) or type(value).__name__ == "OptimizedModule"
     attributes = getattr(value, "__dict__", {})
@@ -170,7 +170,7 @@ def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome
     """Call a function.
 
     Raises:
-        Refusal: it raises.
+        Refusal: the call raises.
     """
     printed = io.StringIO()
     try:
@@ -200,7 +200,7 @@ def _where(error: Exception) -> str:
 def trace(
     function: Callable[..., Any], calls: list[tuple[Any, ...]], backend: Any = "eager", **settings: Any
 ) -> Record:
-    """The record of some calls of a function, compiled only for them.
+    """The record of some calls of a function, which is compiled only for them.
 
     Raises:
         Refusal: a call raises, though it does not in eager mode.
@@ -214,9 +214,9 @@ def trace(
 
 
 def renewed(function: types.FunctionType) -> types.FunctionType:
-    """A copy that the compiler has learnt nothing about, at the same lines of another file.
+    """A copy of a function without compiler state (such as dynamic sizes), at the same lines of another file.
 
-    Sizes that varied in an earlier check would be symbols from the first call on.
+    Otherwise sizes that varied in an earlier check would be symbols from the first call on.
     """
     file = f"<exercise copy {next(_numbers)}>"
     lines = linecache.getlines(function.__code__.co_filename)

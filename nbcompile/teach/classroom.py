@@ -4,8 +4,8 @@
     notebook(lecture=3, solutions=True)    for the teacher: nbgrader's `source/`
     report([Path("ada.json"), ...])        points of each student, lecture by lecture
 
-The metadata of cells are nbgrader's, schema 3: its commands generate, collect and grade these notebooks. They need
-nothing of nbgrader, either: a cell of the notebook checks each answer.
+The metadata of cells are nbgrader's, schema 3: its commands generate, collect and grade these notebooks. The notebooks
+also work without nbgrader: a cell checks each answer.
 
 In torch: nothing. Read next: nbcompile/tools/commands/teach.py
 """
@@ -62,7 +62,7 @@ def notebook(title: str, wanted: Sequence[Exercise], *, solutions: bool = False)
             new_code_cell(code, metadata=_metadata(exercise.id, solution=True, locked=False)),
             new_code_cell(test, metadata=_metadata(f"{exercise.id}-check", points=exercise.points)),
         ]
-    # nbformat gives random ids: with these, the same exercises are the same file.
+    # nbformat generates random ids; with these, the same exercises result in the same file.
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -83,7 +83,7 @@ def _metadata(name: str, *, solution: bool = False, locked: bool = True, points:
 
 
 def export(folder: Path, lecture: int = 0, names: Sequence[str] = ()) -> list[Path]:
-    """Write ``source/`` (with solutions) and ``release/`` (without) for a lecture, or for each; the files."""
+    """Write ``source/`` (with solutions) and ``release/`` (without) for a lecture, or for all; return the files."""
     groups = [lecture] if lecture or names else sorted({exercise.lecture for exercise in exercises().values()})
     written = []
     for number in groups:
@@ -112,20 +112,20 @@ class ClassReport:
         return sorted({exercise.lecture for exercise in exercises().values()})
 
     def rows(self) -> list[list[str]]:
-        """A row for each student: name, points of each lecture, points in all."""
+        """A row for each student: name, points of each lecture, total points."""
         return [
             [student.student, *(str(student.points(lecture)[0]) for lecture in self.lectures), str(student.points()[0])]
             for student in self.students
         ]
 
     def head(self) -> list[str]:
-        """Names of the columns, with the points that can be had."""
+        """Names of the columns, with the maximum points."""
         nobody = Progress("")
         lectures = [f"lecture {lecture} (of {nobody.points(lecture)[1]})" for lecture in self.lectures]
         return ["student", *lectures, f"all (of {nobody.points()[1]})"]
 
     def hardest(self) -> list[tuple[str, int, int]]:
-        """Exercises by the share of students who tried and were not accepted: name, how many failed, how many tried."""
+        """Exercises by the share of attempts that failed: name, number of students who failed, number who tried."""
         found = []
         for name in exercises():
             tried = [entry for student in self.students if (entry := student.entries.get(name, Entry())).attempts]
@@ -144,7 +144,7 @@ class ClassReport:
         return "\n".join([*lines, *(["", "not solved yet:"] if open_ones else []), *open_ones])
 
     def as_html(self) -> str:
-        """One page that needs nothing else."""
+        """One self-contained page."""
         head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.head())
         rows = "".join(
             f"<tr><th scope='row'>{html.escape(row[0])}</th>"

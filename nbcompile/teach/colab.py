@@ -2,8 +2,8 @@
 
     python -m nbcompile teach colab https://github.com/you/nbcompile -o notebooks/colab
 
-Colab opens notebooks in a repository on GitHub: commit the folder. In Colab the cell keeps the torch that is there if
-nbcompile works with it, and installs a tested one if not. Anywhere else it does nothing.
+Colab opens notebooks in a repository on GitHub: commit the folder. In Colab the cell keeps the installed torch if
+nbcompile supports it, and installs a tested version otherwise. Elsewhere it does nothing.
 
 In torch: nothing. Read next: nbcompile/tools/commands/teach.py
 """
@@ -45,7 +45,7 @@ class RepositoryRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository on GitHub, and the folder in it that holds the notebooks."""
+    """A repository on GitHub, and the folder of its notebooks."""
 
     address: str
     branch: str
@@ -88,7 +88,7 @@ def notebook(lecture: Path, repository: Repository) -> NotebookNode:
 
 
 def write(repository: Repository) -> list[Path]:
-    """Write every lecture into the repository's folder; the files."""
+    """Write every lecture into the repository's folder; return the files."""
     written = []
     for lecture in lectures():
         path = Path(repository.folder) / f"{lecture.stem}.ipynb"

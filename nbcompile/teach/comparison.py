@@ -1,4 +1,4 @@
-"""Comparison of an answer with what is right, in eager mode, as sentences.
+"""Comparison of an answer with the reference, in eager mode, as sentences.
 
     expect_equal(f, reference, calls)      "call 2: expected length 3, got 2"
                                            "argument 1 is wrong after call 1: expected [0], got [1]"
@@ -23,7 +23,7 @@ def expect_equal(
     """Call both with the same arguments.
 
     Raises:
-        Refusal: results, printed text, or what became of the arguments differ.
+        Refusal: results, printed text, or the arguments after the call differ.
     """
     for number, arguments in enumerate(calls, 1):
         # Copies for each, as either may write to its arguments.

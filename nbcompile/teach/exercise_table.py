@@ -4,9 +4,9 @@
     id = "one-graph-1"
     kind = "one graph"               how an answer is checked: nbcompile/teach/kinds.py
     task = "..."                     Markdown
-    starter = "def f(x): ..."        the code to begin with; unless `reference` is given, also what is right
+    starter = "def f(x): ..."        the code to begin with; also the reference, unless `reference` is given
     calls = "[(torch.ones(3),)]"     hidden arguments, computed anew for each check
-    solution = "..."                 accepted by the tests, as each `wrong` answer is refused with its sentence
+    solution = "..."                 a test checks that it is accepted, and that each `wrong` answer is refused
 
 In torch: nothing. Read next: nbcompile/teach/kinds.py
 """
@@ -39,7 +39,7 @@ class ExerciseUnknown(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A typical wrong answer, and a part of the sentence that refuses it."""
+    """A typical wrong answer, and a part of the reason for its refusal."""
 
     answer: str
     says: str
@@ -47,7 +47,7 @@ class WrongAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A task, what is hidden of it, and its answers."""
+    """A task, its hidden parts, and its answers."""
 
     id: str
     title: str
@@ -59,10 +59,10 @@ class Exercise:
     hints: tuple[str, ...]
     wrong: tuple[WrongAnswer, ...]
     answer: str = "f"
-    """Name of the object to write."""
+    """Name of the object that is the answer."""
     calls: str = "[]"
     reference: str = ""
-    """Code of what is right; "": the starter's."""
+    """Code of the reference; "": the starter."""
     points: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of the kind."""
@@ -72,7 +72,7 @@ class Exercise:
         return define(self.reference or self.starter, name or self.answer)
 
     def arguments(self) -> list[tuple[Any, ...]]:
-        """Hidden arguments of each call, created anew: an answer cannot spoil them for the next check."""
+        """Hidden arguments of each call, created anew: an answer cannot modify them for the next check."""
         torch.manual_seed(0)
         namespace = new_namespace()
         exec(self.reference or self.starter, namespace)
@@ -99,7 +99,7 @@ def define(code: str, name: str) -> Any:
     Raises:
         KeyError: the code does not define it.
     """
-    # A file of its own: what the compiler learns about sizes, it remembers by file and line.
+    # A file name of its own: the compiler stores dynamic sizes by file and line.
     file = f"<exercise {next(_numbers)}>"
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
     namespace = new_namespace()
@@ -128,7 +128,7 @@ def find(name: str) -> Exercise:
     """The exercise of a name.
 
     Raises:
-        ExerciseUnknown: there is none; the message says which names are similar.
+        ExerciseUnknown: there is none; the message has similar names.
     """
     known = exercises()
     if not isinstance(name, str) or name not in known:

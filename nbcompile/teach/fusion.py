@@ -1,9 +1,9 @@
-"""Exercises in which operators are fused by hand: kernels are lists of names, and their bytes are counted.
+"""Exercises about fusion by hand: kernels are lists of operators, and their memory traffic is counted.
 
     [["mul", "add"], ["sum_1"]]      mul is used by add only, so its result stays in a register
 
-A kernel reads what it needs from outside once and writes what others need. Its nodes have the same iteration space;
-what a reduction gives is complete only after the kernel's loops.
+A kernel reads each input from other kernels once, and writes each value that others need. Its nodes have the same
+iteration space; the result of a reduction is complete only after the kernel's loops.
 
 In torch: torch/_inductor/scheduler.py (score_fusion_memory). Read next: nbcompile/teach/mini.py
 """
@@ -32,10 +32,10 @@ LIBRARY_CALLS = ("matmul", "mm", "linear")
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """The operators of a graph, with what fusion asks of them."""
+    """The operators of a graph, with the properties that decide about fusion."""
 
     nodes: dict[str, Node]
-    """All nodes by id, inputs too."""
+    """All nodes by id, including inputs."""
     names: dict[str, str]
     """The operators: name to id."""
     outputs: frozenset[str]
@@ -51,11 +51,11 @@ class Operators:
         return words.short_target(self.nodes[node].target).rsplit(".", 1)[-1]
 
     def is_reduction(self, node: str) -> bool:
-        """True if it reads a whole row, or all, for one result."""
+        """Return whether the operator reads a row, or the whole tensor, for one result."""
         return self.kind(node) in REDUCTIONS
 
     def space(self, node: str) -> tuple[str, ...]:
-        """The iteration space: of a reduction, the sizes of what it reads."""
+        """The iteration space; that of a reduction has the sizes of its operand."""
         source = self.nodes[node].inputs[0] if self.is_reduction(node) else node
         return self.nodes[source].shape or ()
 
@@ -75,7 +75,7 @@ def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
     """Bytes that the kernels read and write."""
     total = 0
     # Inside of a kernel a value is in a register: it is loaded only if it
-    # comes from outside, and stored only if somebody outside reads it.
+    # comes from outside, and stored only if another kernel reads it.
     for kernel in kernels:
         inside = {operators.names[name] for name in kernel}
         loads = {source for node in inside for source in operators.nodes[node].inputs} - inside
@@ -88,7 +88,7 @@ def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
 
 
 def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
-    """Refuse kernels that cannot be one loop nest each, or that need one another."""
+    """Refuse kernels that cannot be one loop nest each, or that depend on each other."""
     for kernel in kernels:
         _expect_one_nest(operators, kernel)
     owner = {operators.names[name]: number for number, kernel in enumerate(kernels) for name in kernel}
@@ -119,7 +119,7 @@ def _expect_one_nest(operators: Operators, kernel: list[str]) -> None:
 
 
 def least_bytes(operators: Operators) -> int:
-    """The fewest bytes of all legal partitions: all are tried, so graphs of exercises are small."""
+    """The minimum bytes of all legal partitions, which are all tried: graphs of exercises are small."""
     best = count_bytes(operators, [[name] for name in operators.names])
     for kernels in _partitions(list(operators.names)):
         try:
@@ -134,7 +134,7 @@ def _partitions(names: list[str]) -> Iterator[list[list[str]]]:
     if not names:
         yield []
         return
-    # The first name is in its own kernel, or joins one of those that the rest is divided into.
+    # The first name is in its own kernel, or in one of the kernels of a partition of the rest.
     first, rest = names[0], names[1:]
     for kernels in _partitions(rest):
         yield [[first], *kernels]
@@ -156,7 +156,7 @@ def facts(exercise: Exercise) -> str:
 
 
 def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """A legal partition of the operators that moves as few bytes as the best one."""
+    """Check that an answer is a legal partition of the operators that moves as few bytes as possible."""
     operators, record = read(exercise)
     kernels = _expect_partition(operators, answer)
     expect_legal(operators, kernels)

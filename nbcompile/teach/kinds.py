@@ -1,6 +1,6 @@
-"""Kinds: what is asked of an answer, one check for each kind of exercise.
+"""Kinds of exercises: the check of an answer for each.
 
-    CHECKS["one graph"](exercise, f)      what is praised, and the record; or a Refusal
+    CHECKS["one graph"](exercise, f)      the sentence of acceptance, and the record; or a Refusal
 
 In torch: nothing. Read next: nbcompile/teach/programs.py
 """
@@ -33,7 +33,7 @@ CHECKS: Mapping[str, Check] = {
 """Functions that check an answer, by the exercise's ``kind``."""
 
 FACTS: Mapping[str, Callable[[Exercise], str]] = {"residual": residual.facts, "fusion": fusion.facts}
-"""Facts that are computed for the task's text: the graphs that were captured, the sizes of tensors."""
+"""Functions that compute facts for the task's text: captured graphs, sizes of tensors."""
 
 
 def with_facts(exercise: Exercise) -> Exercise:

@@ -1,10 +1,10 @@
-"""Exercises that extend a copy of the mini compiler: the answer is a function that installs something in it.
+"""Exercises that extend a copy of the mini compiler: the answer is a function that installs an extension.
 
     def install(mini):
         mini.C_OF["exp"] = "exp({a})"
         mini.NAMES[torch.exp] = "exp"
 
-The copy is built for each check from the cells of docs/minicompiler.md, and its own programs must still be right.
+The copy is built for each check from the cells of docs/minicompiler.md, and must still compile its own programs right.
 
 In torch: nothing. Read next: docs/minicompiler.md
 """
@@ -33,7 +33,7 @@ _PLACES = (
     Path(__file__).parents[2] / "docs" / "minicompiler.md",
 )
 DEMONSTRATION = "\nmini = minicompile(f)\n"
-"""The line at which the page begins to run its compiler."""
+"""The line from which on the page runs its compiler."""
 
 OWN_PROGRAM = """
 def own_program(x):
@@ -59,7 +59,7 @@ def load() -> types.ModuleType:
 
 
 def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """Install the answer; the exercise's ``verify`` and the page's own program must be satisfied."""
+    """Install the answer, and check it by the exercise's ``verify`` and the page's own program."""
     install = attempt.expect_function(answer, exercise.answer)
     mini = load()
     attempt.attempt(install, (mini,))
@@ -68,16 +68,16 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
         verify(mini, functools.partial(expect_compiled, mini))
     except AssertionError as error:
         raise Refusal(str(error)) from error
-    vars(mini)["BACKEND"] = mini.interpret  # the program is about meaning, not about C
+    vars(mini)["BACKEND"] = mini.interpret  # the program tests results, not C code
     expect_compiled(mini, define(OWN_PROGRAM, "own_program"), torch.arange(-4.0, 4.0).reshape(2, 4))
     return "the mini compiler takes it, and is right.", None
 
 
 def expect_compiled(mini: types.ModuleType, program: Any, *arguments: Any) -> None:
-    """A program is compiled by the copy, without falling back, and equals eager mode.
+    """Check that the copy compiles a program without a fallback, and that its result equals eager mode's.
 
     Raises:
-        Refusal: it is not.
+        Refusal: the check fails.
     """
     name = program.__name__
     with warnings.catch_warnings(record=True) as caught:

@@ -2,8 +2,8 @@
 
     one graph          no break:                 "it breaks at line 3, `print(x)`, because ..."
     entries            few compilations:         "is compiled 3 times: call 2 failed a guard on `k`, ..."
-    arguments          the same, by what is passed: a function that prepares arguments
-    operators          this very graph:          "its graph is sin, mul, and sin, add is asked for"
+    arguments          the same, by a function that prepares the arguments
+    operators          exactly this graph:       "its graph is sin, mul, and sin, add is asked for"
     custom operator    one graph with an operator that the answer registers
 
 In torch: nothing. Read next: nbcompile/teach/questions.py
@@ -27,7 +27,7 @@ from nbcompile.views import facts
 
 
 def _prepared(exercise: Exercise, answer: Any) -> Callable[..., Any]:
-    """The function to run: the answer, or what the exercise's harness makes of it."""
+    """The function to run: the answer, or the result of the exercise's harness for it."""
     function = attempt.renewed(attempt.expect_function(answer, exercise.answer))
     harness = exercise.parameters.get("harness")
     return exercise.reference_object(harness)(function) if harness else function
@@ -37,7 +37,7 @@ def _traced(exercise: Exercise, answer: Any) -> Record:
     """The record of the hidden calls of an answer that equals the reference.
 
     Raises:
-        Refusal: it differs from the reference, in eager mode or compiled.
+        Refusal: the answer differs from the reference, in eager mode or compiled.
     """
     function, calls = _prepared(exercise, answer), exercise.arguments()
     reference = exercise.reference_object(exercise.parameters.get("expected", ""))
@@ -47,7 +47,7 @@ def _traced(exercise: Exercise, answer: Any) -> Record:
 
 
 def check_one_graph(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """The same results, and no graph break."""
+    """Check for the results of the reference, and no graph break."""
     record = _traced(exercise, answer)
     _expect_no_break(record)
     _expect_operators(exercise, record)
@@ -73,7 +73,7 @@ def describe_break(found: Break) -> str:
 
 
 def _expect_operators(exercise: Exercise, record: Record) -> None:
-    """Refuse an answer that gives up what was to be computed in the graph."""
+    """Refuse an answer that computes outside of the graph."""
     least = exercise.parameters.get("least_operators", 1)
     count = max((len(operators_of(frame)) for frame in record.frames), default=0)
     if count < least:
@@ -90,7 +90,7 @@ def operators_of(frame: CompiledFrame) -> list[str]:
 
 
 def check_entries(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """The same results, no break, and at most ``limit`` cache entries for all hidden calls."""
+    """Check for the results of the reference, no break, and at most ``limit`` cache entries for all hidden calls."""
     record = _traced(exercise, answer)
     _expect_no_break(record)
     _expect_operators(exercise, record)
@@ -107,7 +107,7 @@ def check_entries(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 
 def check_arguments(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """A function that prepares the arguments of each call outside of the compiled function, so that guards hold."""
+    """Check a function that prepares the arguments of each call outside of compiled code, so that guards hold."""
     prepare = attempt.expect_function(answer, exercise.answer)
     function = exercise.reference_object("f")
     prepared = []
@@ -142,7 +142,7 @@ def _describe_recompilation(frame: CompiledFrame) -> str:
 
 
 def check_operators(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """A function whose graph has exactly the operators that the exercise lists."""
+    """Check for a graph with exactly the operators that the exercise lists."""
     function, calls = _prepared(exercise, answer), exercise.arguments()
     for arguments in calls:
         attempt.attempt(function, copy.deepcopy(arguments))
@@ -159,7 +159,7 @@ def check_operators(exercise: Exercise, answer: Any) -> tuple[str, Record | None
 
 
 def check_custom_operator(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """One graph with an operator of the answer's own, which torch's own tests of operators accept."""
+    """Check for one graph with a custom operator of the answer that passes ``torch.library.opcheck``."""
     name = exercise.parameters["operator"]
     record = _traced(exercise, answer)
     targets = {node.target for frame in record.frames for node in links.operators(frame.graph)}

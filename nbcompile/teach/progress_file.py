@@ -1,4 +1,4 @@
-"""Progress: what was accepted, after how many attempts and hints, in one local file.
+"""Progress: accepted exercises, with the numbers of attempts and hints, in one local file.
 
     progress()                                     a table of the lectures
     NBCOMPILE_PROGRESS=my.json                     another file; the default is in the user's data folder
@@ -67,7 +67,7 @@ def path() -> Path:
 
 
 def progress() -> Progress:
-    """Progress of the person who runs this. A damaged file is put aside, under another name."""
+    """Progress of the current user. A damaged file is renamed."""
     try:
         return read(path())
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def read(file: Path) -> Progress:
     """Progress from a file.
 
     Raises:
-        ProgressFileError: the file holds something else.
+        ProgressFileError: it is no progress file.
         FileNotFoundError: there is no file.
     """
     try:
@@ -102,7 +102,7 @@ def _entry(plain: dict[str, Any]) -> Entry:
 
 
 def note(exercise: str, *, accepted: bool = False, hints: int | None = None) -> None:
-    """Write down an attempt, or how many hints were shown."""
+    """Record an attempt, or the number of hints that were shown."""
     mine = progress()
     entry = mine.entries.get(exercise, Entry())
     if hints is None:

@@ -1,4 +1,4 @@
-"""Exercises whose answer is a value; its key is computed, never written down.
+"""Exercises whose answer is a value, which is compared with a computed key.
 
     call          arguments that hit an entry, or that fail the guard on one value only
     guard         the name of the value whose guard fails
@@ -21,12 +21,12 @@ from nbcompile.views import facts
 
 
 def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """A tuple of arguments: after the calls of the exercise, this one hits, or fails the guard that is asked for."""
+    """Check a tuple of arguments: after the exercise's calls, this call hits, or fails only the requested guard."""
     if not isinstance(answer, tuple):
         raise Refusal(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
-    # Entries of earlier processes would answer instead of those that the exercise's calls make.
+    # Entries of earlier processes would be loaded instead of those that the exercise's calls create.
     with config.patch(warm_start=False):
         for arguments in exercise.arguments():
             compiled(*arguments)
@@ -62,7 +62,7 @@ def _shapes(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 def check_guard(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """The value whose guard failed, as an expression of the program: ``x``, ``self.training``."""
+    """Check the value whose guard failed, as an expression of the program: ``x``, ``self.training``."""
     if not isinstance(answer, str):
         raise Refusal(f'expected the name of a value, such as "x", got {attempt.kind_of(answer)}.')
     record = attempt.trace(exercise.reference_object("f"), exercise.arguments())
@@ -78,14 +78,14 @@ def check_guard(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 
 def _as_written(text: str) -> str:
-    """A name without spaces, kinds of quotes, and what is asked of a tensor."""
+    """A name without spaces, differences of quotes, and properties of a tensor."""
     text = text.replace(" ", "").replace('"', "'")
     text = re.sub(r"^[LG]\['(\w+)'\]", r"\1", text)
     return re.sub(r"\.(?:size\(\)|shape|stride\(\)|dtype|device|requires_grad)(?:\[\d+\])?$", "", text)
 
 
 def check_prediction(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """A number for each program of the exercise."""
+    """Check a list with one number for each program of the exercise."""
     if not isinstance(answer, (list, tuple)):
         raise Refusal(f"expected a list of numbers, got {attempt.kind_of(answer)}.")
     if other := [value for value in answer if type(value) is not int]:
@@ -103,7 +103,7 @@ def check_prediction(exercise: Exercise, answer: Any) -> tuple[str, Record | Non
 
 
 def keys(exercise: Exercise) -> list[int]:
-    """The right numbers: every program ``p1``, ``p2``, ... is compiled, and its record counted."""
+    """The right numbers, counted in the records of all programs ``p1``, ``p2``, ..."""
     code = exercise.reference or exercise.starter
     calls = define(code, "calls")
     return [_count(exercise, define(code, name), arguments) for name, arguments in calls.items()]

@@ -1,7 +1,7 @@
-"""Exercises in which the residual program is written by hand: the captured graphs are given, and ours runs them.
+"""Exercises about a residual program that is written by hand and calls the given captured graphs.
 
     def residual(x, graphs):              the answer
-        (y,) = graphs[0](x)               a captured graph: called once, as the compiler's own program does
+        (y,) = graphs[0](x)               a captured graph: called once, as in the compiler's residual program
         print("half way")
         (z,) = graphs[1](y)
         return z
@@ -27,7 +27,7 @@ from nbcompile.teach.comparison import expect_same_outcome
 from nbcompile.teach.exercise_table import Exercise
 
 READS = ("_local_scalar_dense", "is_nonzero", "item", "detach", "clone")
-"""Operators by which Python reads a number out of a tensor, or prints one."""
+"""Operators by which Python reads a number from a tensor, or prints one."""
 
 
 class CapturedGraph:
@@ -50,7 +50,7 @@ class CapturedGraph:
 
 
 class OperatorGuard(TorchDispatchMode):
-    """Notes the operators that are executed outside of captured graphs, and which graphs are called."""
+    """Recorder of the operators outside of captured graphs, and of the graphs that are called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def facts(exercise: Exercise) -> str:
 
 
 def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
-    """The same result and output as the function, by calls of its graphs and no other operator."""
+    """Check for the result and output of the function, by calls of its graphs without any other operator."""
     function = attempt.expect_function(answer, exercise.answer)
     graphs, record = captured(exercise)
     original = exercise.reference_object("f")

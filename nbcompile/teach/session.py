@@ -1,8 +1,8 @@
-"""Session: the exercise that was shown last, which ``check`` and ``hint`` are about.
+"""Session: the exercise that was shown last, to which ``check`` and ``hint`` refer.
 
     exercise("one-graph-1")
-    check(f)                          about one-graph-1
-    check(f, "one-graph-2")           about another one
+    check(f)                          of one-graph-1
+    check(f, "one-graph-2")           of another exercise
 
 In torch: nothing. Read next: nbcompile/teach/kinds.py
 """
@@ -22,11 +22,11 @@ _current: list[str] = STATE.add("teach.session._current", [], Lifetime.PROCESS)
 
 
 class NoExercise(ValueError):
-    """Error: nothing was asked yet."""
+    """Error if no exercise was shown yet."""
 
 
 def exercise(name: str) -> Exercise:
-    """Show an exercise, and make it the one that :func:`check` and :func:`hint` are about."""
+    """Show an exercise, to which :func:`check` and :func:`hint` refer from now on."""
     with torch.random.fork_rng(devices=()):  # facts are computed with hidden arguments, which are drawn
         found = kinds.with_facts(find(name))
     _current[:] = [name]
@@ -34,10 +34,10 @@ def exercise(name: str) -> Exercise:
 
 
 def check(answer: Any, name: str = "", seconds: float = attempt.SECONDS) -> Verdict:
-    """Check an answer: run it on hidden arguments, compile it, and look at the record.
+    """Check an answer: run it on hidden arguments, compile it, and examine the record.
 
     Args:
-        answer: the function, the list, the call that the exercise asks for.
+        answer: the function, list or call that is the task of the exercise.
         name: the exercise; "": the one that was shown last.
         seconds: the time limit.
 
@@ -76,7 +76,7 @@ def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Ver
 
 
 def hint(name: str = "") -> str:
-    """The next hint about an exercise; each is clearer than the one before."""
+    """The next hint of an exercise; each says more than the previous one."""
     asked = find(name or _shown())
     shown = progress_file.progress().entries.get(asked.id, progress_file.Entry()).hints
     number = min(shown, len(asked.hints) - 1)

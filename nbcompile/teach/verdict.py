@@ -16,13 +16,13 @@ from nbcompile.views import explanation
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An answer was accepted or refused, and why. It is true if it was accepted."""
+    """Acceptance or refusal of an answer, with the reason; true if accepted."""
 
     exercise: str
     accepted: bool
     says: str
     record: Record | None = None
-    """Record of the answer's compilation, if it came so far."""
+    """Record of the answer's compilation, if it was compiled."""
 
     def __bool__(self) -> bool:
         return self.accepted
@@ -34,11 +34,11 @@ class Verdict:
 
     @property
     def explanation(self) -> explanation.Explanation | None:
-        """The picture of what the compiler did with the answer."""
+        """The explanation of the answer's compilation."""
         return None if self.record is None else explanation.Explanation(self.record)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """A line in a frame; the sign and the words say what the colour says."""
+        """A line in a frame; the sign and the words have the information of the colour."""
         del include, exclude  # part of IPython's protocol
         color = "#2e7d32" if self.accepted else "#c62828"
         words = "Accepted" if self.accepted else "Not yet"
