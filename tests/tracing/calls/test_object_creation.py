@@ -158,4 +158,5 @@ def test_abstract_classes(cls, by_new):
         return x * 2
 
     x = torch.ones(2)
-    assert str(nbcompile.compile(program, backend="eager", fullgraph=True)(x, cls)) == str(program(x, cls))
+    fullgraph = not (by_new and cls in (AbstractByNew, AbstractList))  # neither function is traced by itself
+    assert str(nbcompile.compile(program, backend="eager", fullgraph=fullgraph)(x, cls)) == str(program(x, cls))

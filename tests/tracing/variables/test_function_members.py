@@ -154,5 +154,6 @@ def test_another_code_object_breaks_the_graph():
 
     x = torch.ones(2)
     assert str(nbcompile.compile(program, backend="eager")(x)) == str(program(x))
+    nbcompile.reset()
     with pytest.raises(Unsupported, match="__code__"):
         nbcompile.compile(program, backend="eager", fullgraph=True)(x)
