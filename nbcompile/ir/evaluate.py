@@ -98,6 +98,13 @@ def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
     return found
 
 
+def number(body: Expr) -> bool | int | float:
+    """Value of a body of constants."""
+    with torch_internals.dispatch_modes()._disable_current_modes():
+        found: bool | int | float = Scope({}, [], [], lambda *_: torch.empty(0)).full(body).item()
+    return found
+
+
 class _Machine:
     """Memory by buffer name; it is filled by the buffers of a program, or by the steps of a schedule."""
 

@@ -106,7 +106,7 @@ def threshold_backward(grad: Expr, x: Expr, threshold: float) -> Expr:
     return apply("where", apply("le", x, threshold), 0, grad)
 
 
-@pointwise(aten.threshold.default)
+@pointwise(aten.threshold.default, rounds_factors=True)
 def threshold(x: Expr, threshold: float, value: float) -> Expr:
     """``x`` above the threshold, else ``value``."""
     return apply("where", apply("le", x, threshold), value, x)
@@ -126,7 +126,7 @@ def leaky_relu_backward(grad: Expr, x: Expr, negative_slope: float, self_is_resu
     return apply("where", apply("gt", x, 0), grad, grad * negative_slope)
 
 
-@pointwise(aten.hardtanh.default)
+@pointwise(aten.hardtanh.default, rounds_factors=True)
 def hardtanh(x: Expr, min_val: float = -1.0, max_val: float = 1.0) -> Expr:
     """``x``, clamped between two bounds."""
     return apply("minimum", max_val, apply("maximum", min_val, x))

@@ -16,7 +16,7 @@ import torch
 
 from nbcompile.ir.expr import FLOAT8, Apply, Load, apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted, require_representable
+from nbcompile.lowering.elementwise import SUPPORTED, common_device, converted, operand, promoted, require_representable
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
 
@@ -33,7 +33,7 @@ def where(build: Builder, condition: Value, a: Any, b: Any) -> Value:
     if dtype not in SUPPORTED:
         raise NoLowering(f"dtype {dtype}")
     size = broadcast_size(*(each.size for each in tensors))
-    body = apply("where", operand(condition, torch.bool, size), operand(a, dtype, size), operand(b, dtype, size))
+    body = apply("where", operand(condition, torch.bool, size), converted(a, dtype, size), converted(b, dtype, size))
     return Value(dtype, device, size, body, merge_nodes(*(each.from_nodes for each in tensors), build.origin()))
 
 

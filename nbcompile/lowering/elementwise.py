@@ -105,7 +105,7 @@ def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
             raise NoLowering(f"an argument of type {type(value).__name__}")
 
 
-def _converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
+def converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
     """An operand of another dtype has the digits of the one that is computed in: of float16 and bfloat16, few."""
     body = operand(value, dtype, size)
     if isinstance(value, Value) and value.dtype == dtype:
@@ -160,7 +160,7 @@ def elementwise(
         *(
             operand(value, dtype, size)
             if _is_exact(value, device) or (position == exact and has_one_element(value))
-            else _converted(value, dtype, size)
+            else converted(value, dtype, size)
             for position, value in enumerate(operands)
         )
     )

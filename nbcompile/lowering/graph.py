@@ -33,6 +33,7 @@ from nbcompile.ir.traversal import loads, with_origin
 from nbcompile.lowering import (
     activations,
     addmm_epilogue,
+    constant_values,
     convolution,
     creation,
     division,
@@ -298,7 +299,7 @@ class _Lowering:
         """Check one result of ``node``, and realize it if necessary; ``representative`` is the result's own node."""
         if not isinstance(result, Value):
             return result
-        result = replace(result, body=with_origin(result.body, (node.name,)))
+        result = constant_values.folded(replace(result, body=with_origin(result.body, (node.name,))))
         size = of_tensor(predicted).size
         # FakeTensor uses ATen's own rules: a difference is an error of the lowering.
         if result.dtype != predicted.dtype or len(size) != result.ndim:
