@@ -37,8 +37,8 @@ def combiner(part: Accumulate | Carry) -> str:
 
 def declare_accumulators(emitter: KernelEmitter, part: Accumulate, count: int) -> None:
     """Declare ``count`` independent accumulators of one reduction."""
-    #     lanes       0 ... W-1      one vector: each addition waits for the one before it
-    #     acc[0..3]   4 vectors      four chains, which do not wait for one another
+    #     lanes       0 ... W-1      one vector: each addition waits for the previous one
+    #     acc[0..3]   4 vectors      four independent chains
     name = f"{emitter.label(part.name)}_acc"
     value = f"{{{', '.join([identity_text(part)] * count)}}}"
     origin = emitter.origins.get(part.name, ())
@@ -48,7 +48,7 @@ def declare_accumulators(emitter: KernelEmitter, part: Accumulate, count: int) -
 def accumulator_type(emitter: KernelEmitter, part: Accumulate | Carry) -> str:
     """C++ type of an accumulator."""
     if part.kind.startswith("arg"):
-        # A pair of vectors: the best values so far, and where they were found.
+        # A pair of vectors: the best values so far, and their indices.
         return f"Best<{C_TYPES[part.value.dtype]}, W>"
     return type_name(scope_of(emitter, None), part.value.dtype, True)
 
@@ -98,7 +98,7 @@ def bind_scan_result(emitter: KernelEmitter, scope: Scope, part: Carry, text: st
     name, arg = emitter.label(part.name), part.kind.startswith("arg")
     emitter.writer.line(f"const auto {name} = {text}{'.index' if arg else ''};  // {part.name}", scope.origin)
     emitter.locals[part.name] = Value(name, True, torch.int64 if arg else part.value.dtype)
-    # It changes from iteration to iteration: what depends on it must not be hoisted.
+    # It changes in each iteration: values that depend on it must not be hoisted.
     scope.inner |= {part.name}
 
 
@@ -107,7 +107,7 @@ def reduce_accumulators(emitter: KernelEmitter, accumulators: Sequence[Accumulat
     for part in accumulators:
         kind, name = REDUCTIONS[part.kind], emitter.label(part.name)
         terms = [f"{name}_acc[{at}]" for at in range(count)]
-        # A tree has log2(count) steps that wait for one another, a chain has count - 1.
+        # A tree has log2(count) dependent steps, a chain has count - 1.
         while len(terms) > 1:
             terms = [f"{kind}::join({one}, {two})" for one, two in zip(terms[::2], terms[1::2], strict=True)]
         suffix = ".index" if part.kind.startswith("arg") else ""

@@ -94,7 +94,7 @@ def _for_each_part(emitter: KernelEmitter) -> Iterator[Scope]:
     """Emit a loop over the vectors of a step; loop-invariant values are hoisted out of it."""
     writer, last = emitter.writer, emitter.kernel.loops[-1].variable
     before = dict(emitter.locals)
-    # Invariant values are written while the loop's body is: they are put in front of it afterwards.
+    # Invariant values are emitted together with the loop's body, and inserted before the loop afterwards.
     shared_at, shared = writer.here(), SourceWriter(depth=writer.depth)
     with writer.block("for_each_part(parts, [&](int part) STEP {", "});"):
         writer.line(f"const i64 {last.name} = start + part*W;")
@@ -117,7 +117,7 @@ def _emit_column_value(emitter: KernelEmitter, statement: Let | Store | Update) 
         scope.origin = origin
         value = emit_value(scope, statement.value)
         emitter.writer.line(f"{name}[part] = {as_vector(scope, value)};", merge_origins(value.origin, origin))
-    # A column's value outlives the loop over the parts: it is an element of an array, one for each part.
+    # A column's value is used after the loop over the parts: it is an element of an array with one for each part.
     emitter.locals[statement.name] = Value(f"{name}[part]", True, statement.value.dtype)
 
 
@@ -128,7 +128,7 @@ def _emit_row_loops(emitter: KernelEmitter, nest: Nest) -> None:
     *loops, last = nest.loops
     count = indexing.constant(last.size)
     # Blocked summation: a long sum is a sum of short ones, which bounds the rounding error as in eager mode. A scan has
-    # eager's order, one row after another: in another one, a partial result of (-max, ..., max, max) may overflow.
+    # eager's order, row by row: in another order, a partial result of (-max, ..., max, max) may overflow.
     is_long = count is None or count > BLOCKED_SUM_LENGTH
     blocked = [part for part in accumulators if is_long and isinstance(part, Accumulate)]
     for accumulator in accumulators:
@@ -155,7 +155,7 @@ def _emit_row_loops(emitter: KernelEmitter, nest: Nest) -> None:
 
 
 def _emit_row(emitter: KernelEmitter, scope: Scope, nest: Nest, blocked: Sequence[Accumulate]) -> None:
-    """Emit what one row does to the accumulators of its columns."""
+    """Emit the updates of the columns' accumulators by one row."""
     for part in nest.body:
         if isinstance(part, (Accumulate, Carry)):
             label, stem = emitter.label(part.name), "_partial" if part in blocked else "_acc"
@@ -177,7 +177,7 @@ def _fold_partial(emitter: KernelEmitter, part: Accumulate) -> None:
 def _bind_results(
     emitter: KernelEmitter, accumulators: Sequence[Accumulate | Carry], blocked: Sequence[Accumulate]
 ) -> None:
-    """Give the results of reductions their names; a scan has stored its results already."""
+    """Bind the results of reductions to their names; a scan has stored its results already."""
     for part in accumulators:
         if isinstance(part, Carry):
             continue

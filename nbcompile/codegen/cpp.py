@@ -51,6 +51,6 @@ def unit(functions: str) -> str:
 def _signature(kernel: EmittedKernel) -> str:
     """Text without comments and without its own name: equal for equal kernels."""
     # Comments name nodes of the graph, in which equal layers differ.
-    # A kernel's text has only the numbers of its error messages, so equal text may need other ones.
+    # A kernel's text has only the numbers of its error messages, so kernels of equal text may need different messages.
     text = re.sub(r"\s*//.*", "", kernel.source).replace(f" {kernel.name}(", " (")
     return f"{text}{kernel.complaints}"

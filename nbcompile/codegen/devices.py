@@ -2,7 +2,7 @@
 
     emit(schedule)      EmittedProgram(kernels=(kernel0 in C++, kernel1 in Triton), source="...", ...)
 
-A kernel belongs to one device (fusion keeps devices apart); what goes from one to the other is an extern copy.
+A kernel belongs to one device (fusion never combines devices); an extern call copies tensors between devices.
 
 In torch: torch/_inductor/scheduler.py (get_backend), one for each device. Read next: nbcompile/codegen/launch_plan.py
 """

@@ -49,7 +49,7 @@ class KernelEmitter:
     transposed_stores: dict[str, str] = field(default_factory=dict)
     """Address in a tile or panel to which a store is redirected, by buffer (transpose_tiles.py, packed_panels.py)."""
     packed_loads: dict[Load, str] = field(default_factory=dict)
-    """Address within a panel that a load is redirected to (packed_panels.py)."""
+    """Address within a panel to which a load is redirected (packed_panels.py)."""
 
     def label(self, name: str) -> str:
         """The C++ name of a local."""
@@ -80,7 +80,7 @@ def outer_loops(
     writer = emitter.writer
     headers = [*map(_loop_header, loops), *extra]
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
-    # The two forms, without and with something that each thread owns:
+    # The two forms, without and with memory of each thread:
     #     #pragma omp parallel for              #pragma omp parallel
     #     for (...) { ... }                     { Row<f32> row0_memory(n);
     #                                             #pragma omp for

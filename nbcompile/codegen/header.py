@@ -1,6 +1,6 @@
 """The part of nbvec.h that a translation unit uses.
 
-    kernel0 calls load, store, tanh    ->  these, and what they call in turn: exp_tail, copysign, fma, ...
+    kernel0 calls load, store, tanh    ->  these, and the functions that they call: exp_tail, copysign, fma, ...
 
 Most of a small kernel's compile time is spent on the header. The header is split into
 its declarations, and those that the kernels do not reach are left out (dead code

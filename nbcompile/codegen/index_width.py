@@ -73,7 +73,7 @@ def _bound(expression: sympy.Basic, ends: Mapping[Symbol, int]) -> int:
         case "Mul":
             product = 1
             for part in parts:
-                # A factor of 0 must not hide how large the product of the others is, which may be computed first.
+                # A factor of 0 must not hide the size of the product of the others, which may be computed first.
                 product *= max(part, 1)
             return product
         # A quotient is no larger than its dividend, and a remainder no larger than its divisor.

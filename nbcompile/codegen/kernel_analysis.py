@@ -53,7 +53,7 @@ def estimate_work(kernel: Kernel) -> int | None:
         )
         if inner is None:
             return None
-        # 1 for the statement itself: a copy has no operation, and still moves memory.
+        # 1 for the statement itself: a copy has no operation, but moves memory.
         total += inner * sum(1 + cost(part.value) for part in parts)
     return None if outer is None else outer * total
 
@@ -61,7 +61,7 @@ def estimate_work(kernel: Kernel) -> int | None:
 def releases_gil(kernel: Kernel) -> bool:
     """Return whether the launcher releases the GIL during this kernel."""
     work = estimate_work(kernel)
-    # A size that only the call knows may be large.
+    # A symbolic size may be large.
     return work is None or work > GIL_RELEASE_WORK
 
 

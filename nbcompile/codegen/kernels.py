@@ -59,8 +59,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
     non_temporal = non_temporal_stores(kernel, schedule, _scattered(kernel, tile, panel))
     emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, non_temporal, index_dtype)
-    # The body is emitted before the prologue: only then is known which vector types, offset tables and
-    # error messages it needs.
+    # The body is emitted before the prologue, since it determines the vector types, offset tables and
+    # error messages of the prologue.
     _kernel_body(emitter, tile, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
@@ -126,7 +126,7 @@ def _prologue(
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
     for buffer, non_temporal in emitter.non_temporal.items():
-        # A known size was compared already: is_large then is the text "true".
+        # A static size was compared at compile time: is_large is then the text "true".
         if indexing.constant(non_temporal.size) is None:
             writer.line(
                 f"const bool {pointers[buffer]}_is_large = {c_index(non_temporal.size)} >= {non_temporal.limit};"
@@ -161,9 +161,9 @@ class _LaneTypes:
 
     kernel: Kernel
     outside: bool
-    """The lanes are iterations of the last outer loop: then what is outside of the nests is a vector, too."""
-    # The same walk as the emitter's, but without text: only the types and the vectorisation of the
-    # values are of interest.
+    """True if the lanes are iterations of the last outer loop: then values outside of the nests are vectors, too."""
+    # The same traversal as the emitter's, but without text: only the types and the vectorisation of the
+    # values are computed.
     values: dict[str, Value] = field(default_factory=dict)
     index_names: set[str] = field(default_factory=set)
     """Results of argmax and argmin, and int32 values: int64 in the IR, 32 bits wide in the loop."""

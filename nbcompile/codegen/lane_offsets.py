@@ -39,7 +39,7 @@ def lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gathe
         **{symbol: index.index for symbol, index in found.items()},
         vector: "sequence<i64, W>(0, 1)",
     }
-    # Linear in what differs between lanes, with a stride that is the same in all of them; else each
+    # Linear in the values that differ between lanes, with a uniform stride; else each
     # lane is computed separately.
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
     terms = []
@@ -72,7 +72,7 @@ def offset_text(text: str) -> str:
 
 
 def load_call(in_range: list[str], element: str, width: str, address: str, lanes: str) -> str:
-    """A load; under the conditions that its uniform indices are in range, if there are any."""
+    """A load; it is conditional if it has uniform indices, which must be in range."""
     if not in_range:
         return f"load<{element}, {width}>({address}, {lanes})"
     return f"load_if<{element}, {width}>({' & '.join(in_range)}, {address}, {lanes})"

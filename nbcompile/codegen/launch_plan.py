@@ -1,4 +1,4 @@
-"""Launch plan of a schedule: steps that the launcher in C interprets, and that the wrapper's text is printed of.
+"""Launch plan of a schedule: steps that the launcher in C interprets, and of which the wrapper's text is printed.
 
     text of the wrapper                                      plan
     buf0 = empty_strided((64, 32), (32, 1), ...)             AllocateSlot(3, float32[64, 32])
@@ -64,7 +64,7 @@ from nbcompile.ir.layout import Layout, same_addresses
 
 
 def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> NamedPlan:
-    """Build the launch plan with its names, and the reason why the graph needs the Python wrapper, if it does."""
+    """Build the launch plan with its names, and the reason why the graph needs the Python wrapper, if any."""
     devices = {tensor.device for tensor in schedule.program.tensors().values()}
     obstacle = ""
     if any(device.type not in ("cpu", "cuda") for device in devices):
@@ -74,8 +74,8 @@ def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> Na
     planner = _Planner(schedule, {kernel.name: kernel for kernel in kernels}, obstacle)
     plan, lines = planner.plan()
     externs = [step for step in schedule.steps if isinstance(step, Extern)]
-    # A plan is built also where the launcher cannot run it: the
-    # text of the Python wrapper is printed of the same steps.
+    # A plan is built even if the launcher cannot run it, since
+    # the text of the Python wrapper is printed of the same steps.
     return NamedPlan(
         plan,
         lines,
@@ -138,11 +138,11 @@ class _Planner:
         return plan, lines
 
     def _name_inputs(self, inputs: Mapping[int, GraphInput], attributes: Sequence[GraphAttribute]) -> None:
-        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps make.
+        # The launcher's order of slots: the arguments, then the graph's constants, then the results of the steps.
         #     slot    0 ... arguments-1    | the next ones      | all others
         #     holds   arguments, in order  | constants          | results of the steps
-        # An argument that is no tensor has a slot, too, which nothing looks at: of an unused one, or of a size, which
-        # has the symbol's own name, as sizes of tensors are written in terms of it.
+        # An argument that is no tensor has a slot, too, which no step reads. A size has its symbol's name, in which
+        # sizes of tensors are expressed.
         program = self.schedule.program
         numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
         for at in range(program.arguments):
@@ -188,14 +188,14 @@ class _Planner:
         new, old = self.tensors[buffer], self.tensors[memory_of]
         freed = self.slots[memory_of]
         if new.dtype == old.dtype and new.layout == old.layout:
-            # No step at all: the new tensor is the old one, object and memory.
+            # No step: the new tensor is the same object as the old one.
             self.slots[buffer] = freed
             self.names[freed].append(buffer)
             return TakeOver(freed, freed, self._shape(new), ())
         slot = self._new(buffer)
         shape = self._shape(new)
         if new.dtype == old.dtype:
-            # The view holds the memory, so that the old tensor may go.
+            # The view keeps the memory alive, so the old tensor may be freed.
             return TakeOver(slot, freed, shape, (ViewSlot(slot, freed, (shape.size, shape.stride, 0)), FreeSlot(freed)))
         # A view has the type of its base, so memory of another type is freed and allocated.
         return TakeOver(slot, freed, shape, (FreeSlot(freed), AllocateSlot(slot, shape)))
@@ -274,7 +274,7 @@ class _Planner:
     def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[ViewSlot]) -> tuple[Step, ...]:
         """Plan a matrix product by torch's C function; return no step if it has to go through the dispatcher."""
         scales = {"beta": 1.0, "alpha": 1.0} | extern.kwargs
-        # Scales that a call computes, other keywords, and complex numbers are the dispatcher's.
+        # Scales that a call computes, other keywords, and complex numbers need the dispatcher.
         if (
             not all(isinstance(arg, BufferView) for arg in extern.args)
             or scales.keys() != {"beta", "alpha"}
@@ -299,7 +299,7 @@ class _Planner:
         whole = all(
             isinstance(parameter, (list, tuple)) and all(type(one) is int for one in parameter) for parameter in lists
         )
-        # A number that only a call knows has to go through the dispatcher.
+        # A symbolic number needs the dispatcher.
         if not whole or len({len(parameter) for parameter in lists}) != 1 or type(groups) is not int:
             return ()
         slots = tuple(self._slot(tensor, views) for tensor in tensors if tensor is not None)

@@ -56,8 +56,7 @@ def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
         begin, end = ("block", f"min_of(block + {OUTER_BLOCK}, {size})") if extra else ("0", size)
         shared_at = writer.here()
         shared = SourceWriter(depth=writer.depth)
-        # The body is emitted once and compiled twice: for whole vectors (All) and for the rest (First, a mask). A body
-        # in the source for each of them would have to be kept equal.
+        # The body is emitted once and instantiated twice: for whole vectors (All) and for the tail (First, a mask).
         with writer.block(f"const auto step = [&](auto lanes, i64 {variable}) STEP {{", "};"):
             scope = scope_of(emitter, last.variable, shared=shared, stored=stored_buffers(kernel.body))
             for statement in kernel.body:
@@ -119,7 +118,7 @@ def _emit_serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
 
 
 def _emit_step(emitter: KernelEmitter, scope: Scope, nest: Nest) -> None:
-    """Emit what one vector of iterations does."""
+    """Emit the body for one vector of iterations."""
     for part in nest.body:
         if isinstance(part, Accumulate):
             emit_combine(emitter, scope, part, f"{emitter.label(part.name)}_acc[part]")
@@ -139,7 +138,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     accumulators = any(isinstance(part, Accumulate) for part in nest.body)
     shared_at = writer.here()
     shared = SourceWriter(depth=writer.depth)
-    # Names that the step defines end with it: those from before are put back below.
+    # Names that the step defines are local to it: the previous names are restored below.
     before = dict(emitter.locals)
     parameters = f"auto lanes, i64 {variable}" + (", int part" if accumulators else "")
     with writer.block(f"const auto step = [&]({parameters}) STEP {{", "};"):
@@ -157,12 +156,12 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     writer.line(f"i64 {variable} = {begin};")
     first = ", 0" if accumulators else ""
     #     | unroll * W | unroll * W | W | W | rest |       vectors of a row
-    #       0, 1, ...    0, 1, ...    0   0   0            the accumulators that they go to
+    #       0, 1, ...    0, 1, ...    0   0   0            their accumulators
     # The main loop calls the step with a constant accumulator number: each call is inlined with its own registers.
     if unroll > 1:
         calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(unroll))
         writer.line(f"for (; {variable} + {unroll}*W <= {end}; {variable} += {unroll}*W) {{ {calls} }}")
-    # Whole vectors that the unrolled loop leaves over go to accumulator 0.
+    # The remaining whole vectors go to accumulator 0.
     if unroll == 1 or count is None or count % (ALIGNED_SIZE * unroll):
         writer.line(f"for (; {variable} + W <= {end}; {variable} += W) step(All{{}}, {variable}{first});")
     if count is None or count % ALIGNED_SIZE:
@@ -172,7 +171,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
 def accumulator_count(nest: Nest) -> int:
     """Number of independent accumulators, which hide the latency of the additions."""
     count = indexing.constant(nest.loops[-1].size)
-    # With 16 lanes so short a row has one whole vector at most: the other accumulators would not be used.
+    # With 16 lanes such a short row has at most one whole vector: the other accumulators would be unused.
     if count is not None and count < 2 * ALIGNED_SIZE:
         return 1
     body_cost = sum(cost(part.value) for part in nest.body)
@@ -194,8 +193,8 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     unroll = accumulator_count(nest)
-    #     chunks    | 0 | 1 | 2 | ...    taken by threads, each with accumulators of its own
-    #     result    ((0 + 1) + 2) + ...  in this order, whichever was done first
+    #     chunks    | 0 | 1 | 2 | ...    distributed over threads, each with accumulators of its own
+    #     result    ((0 + 1) + 2) + ...  in this order, whichever was finished first
     # The number of chunks does not depend on the number of threads: floating-point addition is not associative, so
     # another split would give another result. Chunks begin at multiples of W (whole_vectors). Only the first loop is
     # split. With several loops a chunk is some iterations of the outermost, each with whole rows.
@@ -205,7 +204,7 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
         count = c_index(indexing.product([loop.size for loop in nest.loops]))
         chunks = emitter.names.fresh("chunks")
         writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
-        # With a symbolic length the kernel decides: one chunk is the plain loop, and starts no threads.
+        # With a symbolic length the kernel decides at run time: one chunk is the plain loop, without threads.
         only_if = f" if ({chunks} > 1)"
     for part in accumulators:
         cpp_type = accumulator_type(emitter, part)

@@ -1,6 +1,6 @@
-"""Machine model: the numbers by which the code generators weigh one form of a kernel against another.
+"""Machine model: the constants of the cost models by which code generators choose the form of a kernel.
 
-    SERIAL_WORK = 32768          below it a kernel is one thread's: a parallel region costs more than it saves
+    SERIAL_WORK = 32768          below it one thread runs a kernel: a parallel region costs more than it saves
     NON_TEMPORAL_BYTES = 2**25   a result of 32 MiB bypasses the cache
 
 Each constant states its unit, and either where it was measured or that it was not. They are the same on every
@@ -29,10 +29,10 @@ kernels.md, "Each kernel has a parallel region of its own"). The bound itself wa
 GIL_RELEASE_WORK = 200_000
 """Additions: above it a kernel releases the GIL while it runs. Not measured; about 50 microseconds."""
 OUTER_BLOCK = 4096
-"""Iterations: the share of a vectorised outer loop that a thread takes at a time. Not measured."""
+"""Iterations: the block of a vectorised outer loop that is assigned to a thread at a time. Not measured."""
 CHUNKS = 32
-"""Parts: a long reduction to few values is split into so many, whatever the number of threads, so that the result does
-not depend on it. Not measured."""
+"""Chunks: a long reduction to few values is split into this many for any number of threads, so that the result does not
+depend on it. Not measured."""
 LONG_REDUCTION = 1 << 16
 """Iterations: a shorter reduction is not split into chunks. Not measured."""
 
@@ -42,11 +42,11 @@ CHEAP_BODY_COST, CHEAP_UNROLL, COSTLY_UNROLL = 8, 4, 2
 """Additions, and accumulators: a loop body below this cost has 4 accumulators, others 2; they hide the latency of an
 addition (4 cycles, 2 a cycle). Not measured."""
 BLOCKED_SUM_LENGTH = 64
-"""Values: so many are added before their sum joins the total, which bounds the rounding error as eager's pairwise
-summation does. By accuracy, not by speed."""
+"""Values: block length of a blocked summation, which bounds the rounding error as eager's pairwise summation does.
+By accuracy, not by speed."""
 COLUMN_UNROLL, COLUMN_UNROLL_SIMPLE, COLUMN_UNROLL_COSTLY = 4, 8, 2
-"""Vectors: how many a column reduction takes at a time; 8 while all accumulators fit in registers, 2 for bodies that
-need many. Not measured one by one."""
+"""Vectors: unroll factor of a column reduction; 8 while all accumulators fit in registers, 2 for bodies that need many.
+Not measured one by one."""
 SIMPLE_ACCUMULATORS, SIMPLE_BODY_COST, COSTLY_BODY_COST = 2, 6, 16
 """Accumulators, additions, additions: bounds between these cases. Not measured one by one."""
 
@@ -77,9 +77,9 @@ PANEL_BYTES = 1 << 18
 """Bytes: the packed rows of one panel stay in L2. Measured: docs/design/kernels.md, "Strided rows are packed into
 panels"."""
 MAX_PANEL_ROWS = 4 * ALIGNED_SIZE
-"""Rows: more do not help, as each access already reads whole cache lines, and some adjacent ones. Not measured."""
+"""Rows: more do not help, as each access already reads several whole cache lines. Not measured."""
 MIN_PANELS = 8
-"""Panels: at least so many, for the threads to share. Not measured."""
+"""Panels: minimum number, so that the threads have enough work. Not measured."""
 
 # --- Triton ----------------------------------------------------------------------------------------------------------
 
@@ -104,12 +104,12 @@ EARLY_REGISTERS = 48
 MAX_WARPS = 16
 """Warps: of 32 threads each, in one program. Not measured."""
 MOST_WARPS = 32
-"""Warps: the most that a kernel may have, if its threads spill registers with fewer. By definition of a CUDA block."""
+"""Warps: the maximum, for a kernel whose threads spill registers with fewer. By definition of a CUDA block."""
 # The 32 threads of a warp read 32 elements of 4 bytes, a line of 128: in a square tile before it is
 # transposed and after.
 TRITON_TILE = 32
 """Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
 MOST_STEPS = 64
-"""Iterations: a reduction over columns that is no longer is one tile, without a loop. Predicted: docs/design/gpu.md."""
+"""Iterations: a reduction over columns up to this length is one tile, without a loop. Predicted: docs/design/gpu.md."""
 MIN_TRITON_TILE = 8
-"""Iterations: a shorter loop makes no tile. Not measured."""
+"""Iterations: a shorter loop is not tiled. Not measured."""

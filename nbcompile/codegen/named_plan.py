@@ -1,10 +1,10 @@
-"""A launch plan with the names that a reader knows: buffers of slots, symbols of sizes, operators of calls.
+"""A launch plan with names for its text: buffers of slots, symbols of sizes, operators of calls.
 
     plan       AllocateSlot(3, float32[2*s0]), Launch("kernel0", (0, 3), ...), FreeSlot(3)
     names      {0: ("arg0_1",), 3: ("buf0",)}        sizes  {0: "s0", 1: "2*s0"}
 
-The launcher in C runs the plan and needs no name; the wrapper's text is printed of the plan and its names. Steps that
-the text shows as one statement are one line of it: what follows each other in the lines is the plan.
+The launcher in C runs the plan and needs no names; the wrapper's text is printed of the plan and its names. A line
+groups the steps that the text shows as one statement; the concatenated lines are the plan.
 
 In torch: torch/_inductor/codegen/wrapper.py (WrapperLine). Read next: nbcompile/codegen/wrapper.py
 """
@@ -39,19 +39,19 @@ Line = AllocateSlot | FreeSlot | Launch | TakeOver | LibraryCall | Step
 
 @dataclass(frozen=True, slots=True)
 class NamedPlan:
-    """A plan, and how it is shown."""
+    """A plan with the names of its text."""
 
     plan: LaunchPlan
     lines: tuple[Line, ...]
-    """The plan's steps in their order, those of one statement together."""
+    """The plan's steps in their order, grouped by statement."""
     names: Mapping[int, tuple[str, ...]]
-    """Buffers that each slot holds, one after the other (one may take over a dead one's); none: a view for a call."""
+    """Buffers of each slot, in order (one may reuse the slot of a dead one); none for a view for a single call."""
     sizes: Mapping[int, str] = field(default_factory=dict)
     """Text of each run-time size, as Python."""
     operators: Mapping[str, str] = field(default_factory=dict)
     """Operator of each call."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """The reason why each call is no kernel of ours."""
+    """The reason why each call is an extern call instead of a generated kernel."""
     written: frozenset[int] = frozenset()
     """Positions of inputs that the graph writes to."""
     obstacle: str = ""
@@ -64,6 +64,6 @@ def steps_of(line: Line) -> tuple[Step, ...]:
 
 
 def with_slot_names(plan: LaunchPlan, written: frozenset[int], operators: Mapping[str, str]) -> NamedPlan:
-    """A plan whose buffers have no names (a part of another plan): each slot is called after its number."""
+    """A plan whose buffers have no names (a part of another plan): each slot is named by its number."""
     names = {slot: (f"s{slot}",) for slot in range(plan.slots)}
     return NamedPlan(plan, plan.steps, names, operators=operators, written=written)

@@ -1,4 +1,4 @@
-"""C++ text of one operation on operands that are text already.
+"""C++ text of one operation, from the texts of its operands.
 
     operation("add", ..., ["a", "b * c"])      a + (b * c)
     operation("pow", ..., ["x", "2"])          x * x
@@ -19,7 +19,7 @@ DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
 
 
 def operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[str]) -> str:
-    """C++ text of an operation; ``args`` are the operands of which ``texts`` are the text."""
+    """C++ text of an operation; ``texts`` are the texts of its operands ``args``."""
     if op == "cast":
         return f"cast<{C_TYPES[dtype]}>({texts[0]})"
     if op == "pow" and isinstance(args[1], Constant) and args[0].dtype.is_floating_point:

@@ -74,7 +74,7 @@ class PackedPanel:
     @property
     def row_pitch(self) -> Index:
         """Elements from a row to the next: an odd number of vectors, at least one more than the row has."""
-        # With a power of two, the same column of all rows would fall into one cache set, and evict each other.
+        # With a power of two, the elements of one column would be in the same cache set, and evict each other.
         return indexing.FloorDiv(self.length + 2 * ALIGNED_SIZE - 1, 2 * ALIGNED_SIZE) * 2 * ALIGNED_SIZE + ALIGNED_SIZE
 
     @property
@@ -133,7 +133,7 @@ def _transposed_accesses(
         for load in unconditional_loads(part.value):
             if (
                 not load.gathers
-                # What the kernel writes may change after the panel was packed.
+                # A buffer that the kernel writes may change after the panel was packed.
                 and load.buffer not in store_counts
                 and is_transposed_access(load.index[0], lanes, rows)
             ):
@@ -154,7 +154,7 @@ def _is_only_read_back(kernel: Kernel, body: Sequence[Inner], access: PackedAcce
     """Return whether a kernel loads from a written buffer only what an earlier pass stored there."""
     if access.buffer not in kernel.reads:
         return True
-    # The panel holds what was stored in it, not what was in memory before: a load of any other element would miss.
+    # The panel has only the elements that were stored in it: a load of any other element would be wrong.
     loads = {node for part in body for node in walk(part.value) if isinstance(node, Load)}
     found = {load for load in loads if load.buffer == access.buffer}
     return access.buffer in kernel.buffers and found == {_load_of(access)}
@@ -230,7 +230,7 @@ def _emit_copy(emitter: KernelEmitter, panel: PackedPanel, access: PackedAccess,
         panel_address, _row_pitch(panel), f"{emitter.names.pointers[access.buffer]} + {_parenthesized(begin)}",
         c_index(step), c_index(last.size), f"{row.name}_end - {row.name}_first",
     ]  # fmt: skip
-    # Packing goes along the last inner loop, and takes the block's rows together: there memory is contiguous.
+    # Packing runs along the last inner loop, for all rows of the block together: along the rows memory is contiguous.
     call = f"{function}<{C_TYPES[access.dtype]}, W>({', '.join(arguments)});"
     writer.line(call, emitter.origins.get(access.buffer, ()))
     for _ in loops:

@@ -74,7 +74,7 @@ PYTHON_FUNCTIONS = {
     "Not": "(not {0})",
 }
 _UNARY = "OpaqueUnaryFn_"
-"""Begins the names of torch's classes for functions of ``math``."""
+"""Prefix of the names of torch's classes for functions of ``math``."""
 C = Dialect(
     "floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L", C_FUNCTIONS, "__builtin_"
 )
@@ -132,7 +132,7 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 printed = " + ".join(text(term, False) for term in _ordered(_terms(node))).replace(" + -", " - ")
                 return f"({printed})" if tight else printed
             case sympy.Mul() | sympy.Rational() | sympy.Pow() if (parts := sympy.fraction(node))[1] != 1:
-                return dialect.floor_div.format(*(text(part, True) for part in parts))  # nothing is left over
+                return dialect.floor_div.format(*(text(part, True) for part in parts))  # without a remainder
             case sympy.Mul():
                 printed = "*".join(text(arg, True) for arg in node.args)
                 return f"({printed})" if tight else printed
@@ -169,7 +169,7 @@ def _function(node: sympy.Basic, dialect: Dialect, operand: Callable[[sympy.Basi
             return _division(node, dialect, "/", dialect.floor_div, parts)
         case "Mod" | "PythonMod":
             return _division(node, dialect, "%", dialect.mod, parts)
-        # x // divisor % modulus, torch's name for what a view of several dimensions divides out.
+        # x // divisor % modulus: torch's function for the indices of a view with several dimensions.
         case "ModularIndexing":
             return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
         case "CeilDiv":
@@ -190,12 +190,12 @@ def _terms(total: sympy.Add) -> tuple[sympy.Basic, ...]:
 
 
 def _ordered(terms: tuple[sympy.Basic, ...]) -> list[sympy.Basic]:
-    # Terms with variables first, a constant last, negative ones not in front.
+    # Terms with variables first, a constant last; no negative term comes first.
     return sorted(terms, key=lambda term: (term.is_number, bool(term.could_extract_minus_sign()), str(term)))
 
 
 def _division(node: sympy.Basic, dialect: Dialect, operator: str, general: str, parts: list[str]) -> str:
-    # C's operators agree with the mathematical ones where nothing is negative, and are much faster.
+    # C's operators agree with the mathematical ones for nonnegative operands, and are much faster.
     #     -7 // 2 is -4 in Python and SymPy, -3 in C;  -7 % 2 is 1, and -1 in C
     known = isinstance(node.args[1], sympy.Integer) and int(node.args[1]) > 0 and node.args[0].is_nonnegative
     if dialect is C and known:
@@ -255,7 +255,7 @@ def c_literal(value: bool | float, dtype: torch.dtype) -> str:
     if not dtype.is_floating_point:
         return _integer(int(value), dtype)
     single = dtype != torch.float64
-    if math.isnan(value):  # it has a sign, which copysign and signbit read
+    if math.isnan(value):  # its sign is visible to copysign and signbit
         return ("-" if math.copysign(1, value) < 0 else "") + ('__builtin_nanf("")' if single else '__builtin_nan("")')
     if math.isinf(value):
         return ("-" if value < 0 else "") + ("__builtin_inff()" if single else "__builtin_inf()")

@@ -19,7 +19,7 @@ from nbcompile.ir.profiler_ranges import OWN, FrameOrigin, ProfilerRange, curren
 from nbcompile.record.model import StackLine
 
 MOST_OPERATORS = 6
-"""Operators that a range names."""
+"""Maximum number of operators in the name of a range."""
 
 
 def profiler_ranges(
@@ -50,7 +50,7 @@ def _operator(node: torch.fx.Node) -> str:
 def _line(node: torch.fx.Node, origin: FrameOrigin) -> tuple[str, int] | None:
     """The innermost line of the frame's own file that led to a node; else the innermost line."""
     stack: tuple[StackLine, ...] = node.meta.get(STACK) or ()
-    # A library's line, such as that of F.relu, says less to a user than the line that called it.
+    # The line that called a library function (F.relu) is more useful to a user than a line inside it.
     # Lines of the frame are relative to its first line.
     own = [line for line in stack if line.file == origin.file]
     if own:

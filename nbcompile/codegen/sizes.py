@@ -36,7 +36,7 @@ ON_INTEGERS: dict[str, Callable[[int, int], int]] = {
 
 
 class NeedsPython(Exception):
-    """The graph needs the Python wrapper; the message says why."""
+    """Error for a graph that needs the Python wrapper; the message is the reason."""
 
 
 class Sizes:
@@ -45,7 +45,7 @@ class Sizes:
     def __init__(self, sources: Sequence[SymbolSource]) -> None:
         self.values: list[Value] = []
         self.obstacle = ""
-        """The first number that only Python can work out, as the reason why the graph needs the wrapper."""
+        """The first number that only Python can compute, as the reason why the graph needs the wrapper."""
         self._known: dict[sympy.Basic, Number] = {}
         self._by_name: dict[str, Number] = {}
         self._texts: dict[int, str] = {}
@@ -56,7 +56,7 @@ class Sizes:
             self._texts[size.at] = source.symbol.name
 
     def number(self, value: object, write: Callable[[Any], str] = python_number) -> Any:
-        """A number as it is, an expression as a reference to its value; as text if it is no whole-number arithmetic."""
+        """A number itself, or a reference to an expression's value; its text if it is no integer arithmetic."""
         try:
             return self._number(value)
         except NeedsPython as reason:
@@ -111,7 +111,7 @@ class Sizes:
         raise NeedsPython(f"a size is not arithmetic of whole numbers: {whole}")
 
     def _folded(self, operation: str, first: Number, second: Number) -> Number:
-        # SymPy has folded the constants of its formulas; those in a text of Python are still there:
+        # SymPy has folded the constants of its formulas; a Python text may still have them:
         # ``8 - 2``.
         if isinstance(first, int) and isinstance(second, int):
             return ON_INTEGERS[operation](first, second)

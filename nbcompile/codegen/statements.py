@@ -36,7 +36,7 @@ def emit_statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store 
             f"const auto {name} = {value.text};  // {statement.name}", merge_origins(value.origin, scope.origin)
         )
         emitter.locals[statement.name] = replace(value, text=name, origin=())
-        # Defined in the vectorised loop, so nothing that reads it is hoisted out of the loop.
+        # Defined in the vectorised loop, so its users are not hoisted out of the loop.
         scope.inner |= {statement.name} if scope.vector is not None else set()
         return
     scope.origin = merge_origins(value.origin, scope.origin)
@@ -53,7 +53,7 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
     address = f"{emitter.names.pointers[update.buffer]} + {offset}"
     if update.kind != "store":
         text = f"{REDUCTIONS[update.kind]}::join(load<{C_TYPES[value.dtype]}, {width}>({address}, {lanes}), {text})"
-    # An index out of bounds was recorded as an error; until it is raised, nothing is written through it.
+    # An index out of bounds was recorded as an error; nothing is written through it before the error is raised.
     condition = f"if ({' && '.join(conditions)}) " if conditions else ""
     emitter.writer.line(f"{condition}store({address}, {lanes}, {text});", scope.origin)
     # An update may alias any load.
@@ -84,7 +84,7 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
             case None:
                 call = f"store({arguments})"
             case store_kind if store_kind.whole_lines:
-                # A vector may be half a cache line, whose other half is stored later: then a normal store is better.
+                # If a vector is half a cache line, the other half is stored later: then a normal store is faster.
                 call = f"nt_store_lines_if({store_kind.is_large(pointer)}, {arguments})"
             case store_kind if indexing.constant(store_kind.size) is None:
                 call = f"nt_store_if({store_kind.is_large(pointer)}, {arguments})"

@@ -77,7 +77,7 @@ def _cost(kernel: Kernel, tile: TransposeTile) -> tuple[int, int]:
         statement.offset for statement in kernel.body if isinstance(statement, Store) and statement not in tile.stores
     ]
     row_only = [node for node, variables in dependences.items() if rows in variables and lanes not in variables]
-    # A tuple: any gather or scatter, which is W accesses, weighs more than all extra work in registers.
+    # A tuple: any gather or scatter, which is W accesses, costs more than all extra work in registers.
     return (
         sum(stride_along(offset, lanes) not in (ZERO, ONE) for offset in offsets),
         TRANSPOSE_COST * (len(tile.loads) + len(tile.stores))
@@ -134,7 +134,7 @@ def _transposed_accesses(kernel: Kernel, body: Sequence[Let | Store], rows: Loop
     """Accesses that are contiguous along the rows. A tile's loads all precede its stores, so they must not alias."""
 
     def is_transposed(offset: Index) -> bool:
-        # A stride of 0 along the lanes is one element for all of them, and one of 1 is contiguous without a tile.
+        # With stride 0 along the lanes all load one element; with stride 1 the access is contiguous without a tile.
         return stride_along(offset, rows.variable) == ONE and stride_along(offset, lanes) not in (None, ZERO, ONE)
 
     stores = [statement for statement in body if isinstance(statement, Store)]
@@ -199,9 +199,9 @@ def _loads_along_rows(kernel: Kernel, tile: TransposeTile) -> bool:
 
 def _tile_body(emitter: KernelEmitter, tile: TransposeTile, lanes: Symbol) -> None:
     kernel, writer, row = emitter.kernel, emitter.writer, tile.rows.variable
-    # Three steps. W x W elements of each transposed load are loaded along the rows, and transposed in a small array;
-    # the statements run row by row, with vectors along the lanes; what is stored across is collected in arrays as
-    # well, which are transposed and stored at the end.
+    # Three steps. W x W elements of each transposed load are loaded along the rows, and transposed into a small array;
+    # the statements run row by row, with vectors along the lanes; results of transposed stores are collected in arrays,
+    # too, which are transposed and stored at the end.
     transposed: dict[Load, str] = {}
     for load in tile.loads:
         name = _declare_tile(emitter, load.buffer, C_TYPES[load.dtype])

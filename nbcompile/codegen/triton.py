@@ -96,7 +96,7 @@ def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
     for kernel in schedule.kernels():
         try:
             kernels.append(emit_kernel(kernel, schedule, capability))
-        # All refusals of a graph are gathered, so that it is lowered once more for them and not for each.
+        # All unsupported operations of a graph are collected, so that it is lowered only once more for all of them.
         except NoTriton as reason:
             refused.update(reason.refused)
     if refused:
@@ -107,7 +107,7 @@ def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
 
 
 def signature(kernel: EmittedKernel) -> dict[str, str]:
-    """The argument types as ``triton.compile`` wants them: ``{"p0": "*fp32", "s0": "i64"}``."""
+    """The argument types in the form of ``triton.compile``: ``{"p0": "*fp32", "s0": "i64"}``."""
     pointers = kernel.parameters or tuple(f"p{at}" for at in range(len(kernel.arguments)))
     return dict(zip((*pointers, *kernel.sizes), kernel.types, strict=True))
 
@@ -159,7 +159,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> Emit
 
 
 def _unaligned(kernel: Kernel, schedule: Schedule, capability: int) -> str:
-    """The text for pointers of any alignment, where it is another one: tensor descriptors need aligned ones."""
+    """The text for pointers of any alignment, if it differs: tensor descriptors need aligned pointers."""
     if kernel.tile is None or not kernel.tile.descriptors:
         return ""
     return emit_kernel(replace(kernel, tile=replace(kernel.tile, descriptors=False)), schedule, capability).source
@@ -172,11 +172,11 @@ def _arguments(kernel: Kernel) -> tuple[str, ...]:
 def _emit_function(
     kernel: Kernel, schedule: Schedule, writer: SourceWriter, sizes: Sequence[str], capability: int, program: str = ""
 ) -> tuple[TritonEmitter, str]:
-    """Emit a function; return the number of its programs, too. ``program`` names the argument that is a program's."""
+    """Emit a function; return also its number of programs. ``program``: name of the argument with the program id."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
     emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
     emitter.capability = capability
-    # Addresses are computed from the program's number: where it has 64 bits, all that is added to it has.
+    # Addresses are computed from the program id: if it has 64 bits, so do the sums with it.
     emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
     emitter.program = program or emitter.program
     writer.line("@triton.jit")
@@ -196,16 +196,16 @@ def _emit_function(
 
 
 def _programs(emitter: TritonEmitter) -> str:
-    """Emit the body of a kernel of one shape or another; return the number of programs."""
+    """Emit the body of a kernel in the shape that suits it; return the number of programs."""
     if emitter.kernel.product is not None:
         return emit_product(emitter)
     return _columns(emitter) if vectorises_outer_loop(emitter.kernel) else rows(emitter)
 
 
 def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter, capability: int) -> tuple[TritonEmitter, str]:
-    """Emit kernels side by side: each as a function, and one function that calls that of the program."""
+    """Emit horizontally fused kernels: each as a function, and a function that calls the one of the program id."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
-    # Written once into nothing: the function that calls them comes first, and needs their numbers of programs.
+    # Emitted once and discarded: the calling function comes first, and needs their numbers of programs.
     functions = [_emit_function(part, schedule, SourceWriter(), (), capability, "program") for part in kernel.parts]
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join(pointers.values())}):", kernel.from_nodes, "surrounds")
@@ -242,11 +242,11 @@ def _columns(emitter: TritonEmitter) -> str:
         raise NoTriton("a scratch row inside a vectorised outer loop")
     steps = max((_steps(part) for part in kernel.body if isinstance(part, Nest)), default=1)
     total = indexing.product([loop.size for loop in kernel.loops])
-    # A program holds steps x block numbers, as many as a pointwise kernel has in a block: more
-    # steps of the reduction at once leave fewer columns.
+    # A program has steps x block numbers, as many as a block of a pointwise kernel has: with more
+    # steps of the reduction at once there are fewer columns.
     block = (_block(total) if steps == 1 else TRITON_BLOCK) // steps
     if steps > TRITON_TILE:
-        emitter.warps *= 2  # there is one round, so half as many elements in each thread are half the time
+        emitter.warps *= 2  # with a single iteration, half as many elements per thread take half the time
     writer.line(f"element = {emitter.program}{emitter.int64_cast} * {block} + tl.arange(0, {block})")
     begin_block(emitter, "element", total, block, kernel.loops)
     load_early(emitter, kernel.body, per_thread(emitter, block))
@@ -284,7 +284,7 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     writer.line(f"program = {emitter.program}{emitter.int64_cast}")
     writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
     writer.line(f"{y} = program // {counts[0]} % {counts[1]} * {side} + tl.arange(0, {side})[:, None]")
-    # It names the shape of the block only: its value is no index.
+    # Only its shape is used, which is that of the block: its value is no index.
     writer.line(f"element = {x} + {y}")
     others = [loop for loop in kernel.loops if loop not in (across, down)]
     if others:
@@ -306,7 +306,7 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
 
 
 def _steps(nest: Nest) -> int:
-    """Steps of a reduction over columns that are done at once: a power of two; all those of a short one."""
+    """Steps per iteration of a reduction over columns: a power of two; all steps of a short one."""
     known = indexing.constant(indexing.product([loop.size for loop in nest.loops]))
     return TRITON_TILE if known is None or known > MOST_STEPS else 1 << max(known - 1, 0).bit_length()
 
@@ -329,9 +329,9 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     writer.line("tile = inner + element")
     outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes
     before, loaded = dict(emitter.locals), emitter.loaded
-    emitter.loaded = {}  # what one round loads is not what the next one needs
+    emitter.loaded = {}  # each iteration loads other elements
     begin_block(emitter, "inner", length, steps, nest.loops)
-    # What depends only on one axis is loaded once along the other, under the mask of its own axis.
+    # A value that depends only on one axis is loaded once along the other, under the mask of its own axis.
     emitter.axes = (outside[3], outside[0]), (emitter.block_variables, emitter.mask)
     emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
     emitter.block, emitter.is_tile, emitter.block_mask = "tile", True, emitter.mask
@@ -344,7 +344,7 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
             scan_next_block(emitter, part, shape, f"tl.arange(0, {steps})[:, None] == {steps - 1}")
         else:
             emit_statement(emitter, part)
-    # Variables of the loop's body have the shape of a tile, and mean one round's: none is valid after it.
+    # Variables of the loop's body have the shape of a tile and values of one iteration: none is valid after the loop.
     emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes = outside
     emitter.block_mask = emitter.mask
     emitter.locals, emitter.loaded, emitter.is_tile = before, loaded, False

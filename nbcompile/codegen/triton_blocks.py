@@ -35,7 +35,7 @@ def begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, lo
 
 
 def end_block(emitter: TritonEmitter) -> None:
-    """End a block: what follows is outside of it."""
+    """End a block: the next statements are outside of it."""
     emitter.axes, emitter.block_mask = (), ""
     emitter.mask, emitter.block, emitter.loops, emitter.block_variables = "", "", (), frozenset()
 
@@ -48,7 +48,7 @@ def per_thread(emitter: TritonEmitter, elements: int) -> int:
 def split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
     """Define the loop variables from a flat index."""
     #     loops 4 x 8 x 100    i2 = flat % 100    i1 = flat // 100 % 8    i0 = flat // 800
-    # The first variable needs no remainder: what is beyond the last element is masked.
+    # The first variable needs no remainder: elements beyond the last one are masked.
     step: Index = indexing.ONE
     for at, loop in reversed(list(enumerate(loops))):
         text = flat if step == indexing.ONE else f"{flat} // ({index_text(step)})"

@@ -5,8 +5,8 @@
         largest, total                              of each row so far: rescaled, and the tile is added (online)
         picked += logits of the target;  summed += logits
 
-Programs share the classes of a row, where there are few rows: what each finds is combined by a generated kernel.
-A size that only a call knows is an argument: one kernel for all numbers of rows.
+With few rows, several programs share the classes of a row, and a generated kernel combines their results.
+A symbolic size is an argument: one kernel for all numbers of rows.
 
 In torch: nothing. Read next: nbcompile/gpu/linear_cross_entropy.py
 """
@@ -25,7 +25,7 @@ from nbcompile.ir.kernel import ProductTile
 RESULTS = ("largests", "totals", "picks", "sums")
 """Names of the results, in float32, over splits and rows."""
 NAMES = {"rows": "row_count", "classes": "class_count", "depth": "step_count"}
-"""Names in a kernel of the sizes that only a call knows."""
+"""Names of symbolic sizes in a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class LinearCrossEntropy:
 
     @property
     def inside(self) -> LinearCrossEntropy:
-        """The same as the kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        """The same with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
         strides = {name: in_brackets(getattr(self, name)) for name in ("x", "weight", "bias", "target")}
         return replace(self, **named, **strides)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
         f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)",
         f"total = tl.zeros([{tile.rows}], tl.float32)",
         f"summed = tl.zeros([{tile.rows}], tl.float32)",
-        # A target that is no class is found where the loss is computed of these numbers.
+        # A target that is no class is detected where the loss is computed of these numbers.
         f"picked = tl.zeros([{tile.rows}], tl.float32)",
         f"for block in range(split * {share}, tl.minimum(split * {share} + {share}, {blocks})):",
     ):
@@ -129,7 +129,7 @@ def _logits(loss: LinearCrossEntropy, tile: ProductTile) -> Iterator[str]:
         of_bias = f"{wide('column', loss.classes, loss.bias[0])} * {loss.bias[0]}"
         yield f"bias_of_class = tl.load(bias + {of_bias}, column < {loss.classes}, 0.0)"
         yield "logits += bias_of_class.to(tl.float32)[None, :]"
-    # Rounded as the linear layer's result.
+    # Rounded like the linear layer's result.
     yield "logits = logits.to(x.dtype.element_ty).to(tl.float32)"
 
 

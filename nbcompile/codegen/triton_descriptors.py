@@ -4,10 +4,10 @@
     ->  d1 = tl.make_tensor_descriptor(p0, [100, 512], [512, 1], [64, 32])      once for each program
         x1 = d1.load([row_block * 64, begin])                                   in the loop over the sum
 
-A descriptor says where the tensor ends, so a tile needs no masks: what is beyond is 0. The kernel itself creates it, in
-scratch memory that the launcher gives (128 bytes for each descriptor and program). So sizes and addresses are those of
-the launch: nothing is encoded by the CPU, no address is remembered, and a recorded graph has nothing to renew.
-What the engine asks for: adjacent elements along one side, all other strides and the address multiples of 16 bytes.
+A descriptor has the sizes of the tensor, so a tile needs no masks: elements beyond the end are 0. The kernel itself
+creates it, in scratch memory of the launcher (128 bytes for each descriptor and program). So sizes and addresses are
+those of the launch: the CPU encodes nothing, and a recorded CUDA graph has no stale addresses.
+The engine requires contiguous elements along one side; all other strides and the address are multiples of 16 bytes.
 
 In torch: torch/_inductor/kernel/mm.py (a persistent template with TMA). Read next: nbcompile/gpu/tensor_copies.py
 """
@@ -69,12 +69,12 @@ def describe_factor(
     offset, dimensions = factor.index[0], [batch, *sides] if batch else [*sides]
     strides = [_stride(offset, loops) for loops in dimensions]
     start = offset.xreplace({loop.variable: indexing.ZERO for loop in itertools.chain(*dimensions)})
-    # All must be strides of the whole index: what is left over (a
+    # All terms must be strides of the whole index: any other term (a
     # gather, a second term of a variable) cannot be in a descriptor.
     known = [stride for stride in strides if stride is not None]
     if len(known) < len(strides) or _remaining(offset - start, dimensions, known):
         return None
-    # The engine copies along adjacent elements: where those are along the rows of
+    # The engine copies along contiguous elements: if those are along the rows of
     # the tile, the sides are exchanged, and the tile is transposed after the load.
     is_transposed = indexing.is_one(known[-2]) and not indexing.is_one(known[-1])
     if is_transposed:
@@ -86,7 +86,7 @@ def describe_factor(
 
 def _are_aligned(start: Index, strides: Sequence[Index], size: int) -> bool:
     """Return whether the copy engine takes these strides: 0, as of an expanded dimension, is none of them."""
-    # Only known numbers: a symbolic stride may be a multiple of 16 bytes in this call, and not in the next one.
+    # Only static strides: a symbolic one may be a multiple of 16 bytes in this call, and not in the next one.
     numbers = [indexing.constant(value) for value in (start, *strides)]
     return all(number is not None and number * size % BYTES == 0 for number in numbers) and all(numbers[1:])
 

@@ -38,7 +38,7 @@ _FLOATS = (torch.float32, *ROUNDED)
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """Operators that follow a product, in order, and the tensors that they read besides."""
+    """Operators that follow a product, in order, and their other operands."""
 
     nodes: tuple[fx.Node, ...] = ()
     operands: tuple[fx.Node, ...] = ()
@@ -54,7 +54,7 @@ def following(node: fx.Node) -> Epilogue:
     nodes: list[fx.Node] = []
     operands: list[fx.Node] = []
     last, result = node, node.meta["val"]
-    # A value that somebody else reads has to be in memory as well: the chain ends with it.
+    # A value with another user has to be in memory as well: the chain ends with it.
     while len(last.users) == 1:
         (user,) = last.users
         others = [argument for argument in user.args if isinstance(argument, fx.Node) and argument is not last]
@@ -86,7 +86,7 @@ def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
         return False
     own = indices(shape)[len(shape) - value.dim() :]
     # Aligned at the right, as broadcasting does: (columns), (rows, columns) and (1, columns) cover (rows, columns).
-    # Symbolic sizes are equal if they are the same expression: to compare them would make a guard.
+    # Symbolic sizes are equal if they are the same expression: a comparison would add a guard.
     return all(extent in (1, size) for extent, size in zip(indices(value.shape), own, strict=True))
 
 
@@ -128,7 +128,7 @@ def _terms(value: torch.Tensor) -> Iterator[str]:
     strides = (
         0 if index(extent) == 1 else size_text(step) for extent, step in zip(value.shape, value.stride(), strict=True)
     )
-    # Also a dimension that is broadcast has its position: the tile has both sides.
+    # A broadcast dimension has a position, too, as the tile has both sides.
     terms = [
         f"{wide(position, extent, stride)} * {stride}" if isinstance(stride, int) else f"{position} * ({stride})"
         for position, extent, stride in zip(positions, map(size_text, value.shape), strides, strict=True)

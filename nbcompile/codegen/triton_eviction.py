@@ -1,11 +1,11 @@
-"""Eviction hints of Triton loads: what a GPU's caches should keep, and what they should not.
+"""Eviction hints of Triton loads: which data a GPU's caches should keep.
 
     y[64*i0 + i1] = x[64*i0 + i1] + b[i1]        b is loaded by every row: evict_last
     s[i0] = sum of x[1000*i0 + r0]               x is loaded once, by a program that continues: evict_first
     a long row: max of x, then exp(x - max)      the first loop leaves x to the second: evict_last, then evict_first
 
-A kernel that loads each element once, and stores one for each, has no hint: nothing else wants the cache. Kernels for
-the CPU are not launched, and have none.
+A kernel that loads each element once, and stores one for each, has no hint: no other data competes for the cache.
+Kernels for the CPU are not launched, and have none.
 
 In torch: torch/_inductor/codegen/triton.py (TritonKernel.load). Read next: nbcompile/codegen/triton_values.py
 """
@@ -24,8 +24,8 @@ def hint(kernel: Kernel, load: Load, read_later: frozenset[str]) -> str:
     """The argument of ``tl.load`` with the hint; "" if there is none.
 
     Args:
-        kernel: What loads.
-        load: Of all elements of a block.
+        kernel: The kernel of the load.
+        load: The load of all elements of a block.
         read_later: Buffers that a later loop of the kernel loads once more.
     """
     # A product's factors are copied to shared memory while others are multiplied.

@@ -5,8 +5,8 @@
             raw = tl.dot(q, k) * 0.125;  scores = raw + tl.load(bias + h);  -inf where not i >= j
             the largest score, the sum and the result of a row are rescaled, and the block is added
 
-Where there are few rows and many keys (decoding), several programs share the keys: each has a part of the listed
-blocks, for all heads that share a head of the keys, and a second kernel combines what they found.
+With few rows and many keys (decoding), several programs share the keys: each processes a part of the listed blocks,
+for all heads that share a head of the keys, and a second kernel combines their results.
 
 In torch: torch/_inductor/kernel/flex/flex_attention.py, flex_decoding.py. Read next:
 nbcompile/codegen/triton_flex_backward.py
@@ -59,8 +59,9 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
 
     Args:
         flex: The attention.
-        name: Of the function.
-        splits: Programs that share the keys of a row, of which each stores what it found; 0: one stores the result.
+        name: Name of the function.
+        splits: Number of programs that share the keys of a row, each of which stores a partial result; 0: one program
+            stores the result.
 
     Raises:
         NoTriton: a function has an operator without code.
@@ -145,18 +146,18 @@ def _beginning(flex: Flex, splits: int) -> Iterator[str]:
 
 
 def _step(flex: Flex, size: ProductTile, *, asks_mask: bool) -> Iterator[str]:
-    """One tile of keys: scores, what the functions make of them, and the rows' sums and results so far."""
+    """One tile of keys: scores, the functions applied to them, and the rows' sums and results so far."""
     sizes = flex.sizes
     keys = tile_load("key", ("j", sizes.keys), ("d[:, None]", sizes.width), flex.strides["key"])
     yield f"keys = {keys}"
     yield f'raw = tl.dot(rows, keys, input_precision="ieee") * {flex.scale!r}'
     shape = f"[{size.rows}, {size.columns}]"
     yield from scores(flex, shape, f"is_row & (j < {sizes.keys})", f"j < {sizes.keys}", asks_mask=asks_mask)
-    # The softmax in one pass (online): what was summed up is rescaled whenever a larger score comes.
+    # The softmax in one pass (online): the sums so far are rescaled for each larger score.
     #     now = max(largest, scores)
     #     total = total * exp(largest - now) + sum of exp(scores - now)       and the result alike
     yield "now = tl.maximum(largest, tl.max(scores, 1))"
-    # A row that saw no key yet has minus infinity, which must not be subtracted from itself.
+    # A row without a key so far has minus infinity, which must not be subtracted from itself.
     yield "base = tl.where(now == float('-inf'), 0.0, now)"
     yield "weights = tl.exp(scores - base[:, None])"
     yield "rescale = tl.exp(largest - base)"
@@ -184,7 +185,7 @@ def _store_results(flex: Flex) -> Iterator[str]:
 # -- keys that several programs share ---------------------------------------------------------------------------------
 
 COMBINED = ("parts", "largests", "totals", "out", "sums")
-"""Arguments of the kernel that combines what the programs found."""
+"""Arguments of the kernel that combines the partial results."""
 
 
 def _store_parts(flex: Flex) -> Iterator[str]:

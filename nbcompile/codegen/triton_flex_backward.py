@@ -1,15 +1,15 @@
-"""Triton kernels of the gradients of attention whose scores functions change; the scores are computed again.
+"""Triton kernels of the gradients of attention whose scores functions change; the scores are recomputed.
 
     weights = exp(scores - logarithm of the row's sum)                               as in the forward pass
     change = weights * (tl.dot(gradient, values) - delta)                            of the scores
     change = the derivative of the program's function, of raw scores and change      its graph, as an expression
 
-    of query    a program has a tile of rows, and goes through the listed blocks of keys:   result += change @ keys
-    of keys     a program has a tile of keys, and goes through the listed blocks of rows, of all heads that share
+    of query    a program has a tile of rows, and iterates over the listed blocks of keys:  result += change @ keys
+    of keys     a program has a tile of keys, and iterates over the listed blocks of rows, of all heads that share
                 these keys:                                 result += change.T @ rows, and weights.T @ gradient
 
-``delta`` is the sum of result times gradient in a row. Tensors that the function reads get their gradients in the
-second kernel: it adds to float32 numbers, atomically.
+``delta`` is the sum of result times gradient in a row. The second kernel computes the gradients of tensors that the
+function reads, by atomic additions to float32 numbers.
 
 In torch: torch/_inductor/kernel/flex/flex_attention.py. Read next: nbcompile/lowering/flex_attention.py
 """
@@ -48,7 +48,7 @@ class FlexBackward:
     flex: Flex
     """Attention whose lists are those of the kernel: blocks of keys, or of rows."""
     joint: fx.GraphModule
-    """Graph of score, position, the score's gradient and tensors: their gradients, None where there is none."""
+    """Graph from score, position, the score's gradient and tensors to their gradients, None where there is none."""
     captured: tuple[int, ...]
     """Numbers of the tensors of the function that get a gradient."""
 
@@ -73,7 +73,7 @@ class FlexBackward:
 
     @property
     def inside(self) -> FlexBackward:
-        """The same as a kernel names its sizes."""
+        """The same with the kernel's names of sizes."""
         return replace(self, flex=self.flex.inside)
 
 
@@ -141,10 +141,10 @@ def _begin_of_query(backward: FlexBackward) -> Iterator[str]:
 
 
 def _sums_of_rows(flex: Flex) -> Iterator[str]:
-    """The number that a row is divided by, as a logarithm, and its delta: a column or row of the tile, as ``i`` is."""
+    """The divisor of a row, as a logarithm, and its delta: a column or row of the tile, as ``i`` is."""
     rows = flex.sizes.rows
     yield f"logarithm = tl.load(sums + matrix.to(tl.int64) * {rows} + i, i < {rows}, float('-inf')) * {LN_2!r}"
-    # A row that sees no key has minus infinity, which must not be subtracted from itself.
+    # A row without a key has minus infinity, which must not be subtracted from itself.
     yield "base = tl.where(logarithm == float('-inf'), 0.0, logarithm)"
     yield f"expected = tl.load(delta + matrix.to(tl.int64) * {rows} + i, i < {rows}, 0.0)"
 
@@ -164,7 +164,7 @@ def _step_of_query(backward: FlexBackward, *, asks_mask: bool) -> Iterator[str]:
 
 
 def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool = False) -> Iterator[str]:
-    """The gradient of a tile of scores, of what a product of gradient and values says."""
+    """The gradient of a tile of scores, from the product of gradient and values."""
     flex = backward.flex
     inside = f"(i < {flex.sizes.rows}) & (j < {flex.sizes.keys})"
     yield from scores(flex, shape, inside, "inside", asks_mask=asks_mask)
@@ -186,7 +186,7 @@ def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool =
         yield f"tl.atomic_add({GRADIENT}{number} + at, amount, {mask})"
     if not isinstance(found[0], str):
         raise NoTriton("a function of attention that does not depend on the score")
-    # What is masked may be anything, NaN too: it is 0.
+    # A masked element may be anything, even NaN: its gradient is 0.
     yield f"change = tl.where({mask}, tl.broadcast_to(({found[0]}).to(tl.float32), {shape}) * {flex.scale!r}, 0.0)"
 
 

@@ -1,11 +1,11 @@
 """Parts that all kernels of flex attention have: sizes and lists of blocks, and one tile of scores.
 
     raw = tl.dot(rows, keys) * 0.125         query and keys
-    scores = raw + tl.load(bias + h)         what the program's function makes of it; -inf where its mask says so
+    scores = raw + tl.load(bias + h)         the user's function of it; -inf where the user's mask is false
 
 The functions are ATen graphs of numbers: batch, head, row and key are a number, or a row or column of the tile, so
-Triton broadcasts them. Blocks that the mask lists as full are not asked; what it does not list is not read. Batch,
-rows, keys and strides that only a call knows are arguments: one kernel for all of them.
+Triton broadcasts them. The mask is not evaluated for blocks that are listed as full, and blocks that are not listed are
+not read. Symbolic batch, rows, keys and strides are arguments: one kernel for all of them.
 
 In torch: torch/_inductor/kernel/flex/common.py. Read next: nbcompile/codegen/triton_flex.py
 """
@@ -25,11 +25,11 @@ from nbcompile.ir.kernel import ProductTile
 
 Strides = tuple[Size, ...]
 LEAST_TILE = 16
-"""Rows and columns of a tile, at least: matrix units take no fewer."""
+"""Minimum rows and columns of a tile for matrix units."""
 LN_2 = 0.6931471805599453
-"""Torch keeps logarithms of attention to the base 2."""
+"""Torch stores logarithms of attention to the base 2."""
 NAMES = {"batch": "batch_count", "rows": "row_count", "keys": "key_count"}
-"""Names in a kernel of the sizes that only a call knows."""
+"""Names of symbolic sizes in a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FlexSizes:
 
 @dataclass(frozen=True, slots=True)
 class BlockList:
-    """Blocks that are looked at, of keys for each block of rows, or of rows for each block of keys."""
+    """Blocks to process: of keys for each block of rows, or of rows for each block of keys."""
 
     counts: str
     positions: str
@@ -111,7 +111,7 @@ class BlockMask:
     rows: int
     keys: int
     lists: tuple[BlockList, ...]
-    """The blocks that ask the mask, and full ones."""
+    """The blocks whose mask is evaluated, and full ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Flex:
 
     @property
     def inside(self) -> Flex:
-        """The same as a kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        """The same with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self.sizes, name), str)}
         lists = tuple(blocks.inside for blocks in self.blocks.lists)
         strides = {name: in_brackets(stride) for name, stride in self.strides.items()}
@@ -180,7 +180,7 @@ def emit_lines(writer: SourceWriter, lines: Iterator[str]) -> None:
 
 
 def offset_text(row: str, column: str, stride: Strides) -> str:
-    """Offset of an element in a matrix, of which the first one is pointed at."""
+    """Offset of an element from the first one of a matrix."""
     return f"({row}).to(tl.int64) * {stride[2]} + {column} * {stride[3]}"
 
 
@@ -188,10 +188,10 @@ def tile_load(name: str, row: tuple[str, Size], column: tuple[str, Size], stride
     """The load of a tile of a matrix: 0 beyond its sizes.
 
     Args:
-        name: Of the pointer to the matrix.
-        row: Text of the rows' numbers, as a column or a row of the tile, and how many there are.
-        column: The same of the columns.
-        stride: Of the tensor.
+        name: Name of the pointer to the matrix.
+        row: Text of the rows' numbers, as a column or a row of the tile, and their count.
+        column: The same for the columns.
+        stride: Strides of the tensor.
     """
     mask = f"({row[0]} < {row[1]}) & ({column[0]} < {column[1]})"
     return f"tl.load({name} + {offset_text(row[0], column[0], stride)}, {mask}, 0.0)"
@@ -204,14 +204,14 @@ def emit_steps(
     """Emit the head of a loop over the tiles of listed blocks: ``j`` are the numbers of a tile's keys.
 
     Args:
-        writer: Gets the text; what follows is within the loop.
+        writer: The writer; later lines are in the loop.
         blocks: The list.
-        number: Text of the block whose list it is.
-        size: Numbers of a block.
-        most: Numbers that there are.
+        number: Text of the number of the block that has the list.
+        size: Size of a block.
+        most: Size of the tensor along the blocks.
         variable: Name of the numbers of a tile.
         tile: Their text in a tile that begins with 0: ``tl.arange(0, 64)[None, :]``.
-        bounds: Where the loop begins, and where it ends at the latest.
+        bounds: Start of the loop, and an upper bound of its end.
     """
     #      listed blocks     5           2           7            count 3, each of 128 keys (size)
     #      step              0     1     2     3     4     5      tiles of 64 keys (columns): 2 steps for a block
@@ -237,14 +237,14 @@ def steps_of(size: int, most: Size, columns: int) -> Size:
 
 
 def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) -> Iterator[str]:
-    """Scores of a tile, of ``raw`` products: minus infinity where they do not count.
+    """Scores of a tile, from ``raw`` products: minus infinity where they are masked.
 
     Args:
         flex: The attention.
-        shape: Of the tile.
-        inside: Where the functions may read their tensors.
-        valid: Where a score is one at all.
-        asks_mask: Whether the mask is asked, as in blocks that are not full; then ``allowed`` is its answer.
+        shape: Shape of the tile.
+        inside: Condition under which the functions may read their tensors.
+        valid: Condition under which a score exists.
+        asks_mask: Whether the mask is evaluated, as in blocks that are not full; ``allowed`` is then its value.
     """
     yield f"inside = {inside}"
     text, lines = expressions(flex.score, ("raw", "b", "h", "i", "j"), flex.score_buffers, "inside", shape, "score_")
@@ -262,5 +262,5 @@ def tile_of(flex: Flex, rows: int) -> ProductTile:
     """Rows and keys of a program's tile; few rows (decoding) have a flat one."""
     wide = max(flex.sizes.padded) > 64 or flex.dtype == torch.float32
     tall = LEAST_TILE if rows <= LEAST_TILE else 32 if wide and flex.dtype == torch.float32 else 64
-    # One stage: with two, the simulator finds a result that is used while matrix units still write it.
+    # One stage: with two, the simulator reports a result that is read while matrix units still write it.
     return ProductTile(tall, 32 if wide else 64, max(flex.sizes.padded), 4, 1)

@@ -3,10 +3,10 @@
     cast(x, float8_e4m3fn)        to_float8_e4m3fn(x, hardware=True, saturates=True)       uint8
     cast(b, float32)              from_float8_e4m3fn(b, hardware=True)
 
-Triton's own cast of a number that is too large gives the largest one (``cvt.satfinite``), and NaN loses its sign; its
-interpreter rounds otherwise. So the functions of triton_functions.py give what eager mode gives, bit for bit, by way of
-the instruction from sm_89 on and with whole numbers before. What becomes of a number that is too large for
-``float8_e4m3fn`` depends on the version of torch: NaN, or the largest number.
+Triton's own cast saturates (``cvt.satfinite``), and NaN loses its sign; its interpreter rounds differently. So the
+functions of triton_functions.py return the bits of eager mode, by the instruction from sm_89 on and by integer
+arithmetic before. A number that is too large for ``float8_e4m3fn`` becomes NaN or the largest number, depending on the
+version of torch.
 
 In torch: torch/_inductor/codegen/triton.py (TritonOverrides.to_dtype). Read next:
 nbcompile/codegen/triton_values.py
@@ -49,6 +49,6 @@ def bits_of(number: float, dtype: torch.dtype) -> int:
 
 @functools.cache
 def e4m3fn_saturates() -> bool:
-    """Return whether eager mode makes the largest number of what is too large for ``float8_e4m3fn``, and not NaN."""
+    """Return whether eager mode converts a number that is too large for ``float8_e4m3fn`` to the largest, not NaN."""
     with torch_internals.dispatch_modes()._disable_current_modes():
         return bool(torch.tensor(1e9).to(torch.float8_e4m3fn).float().isfinite())

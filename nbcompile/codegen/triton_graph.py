@@ -1,4 +1,4 @@
-"""A graph of numbers as Triton expressions: functions that a kernel asks about each element of a tile.
+"""A graph of numbers as Triton expressions: functions that a kernel evaluates for each element of a tile.
 
     def score_mod(score, b, h, i, j): return score + bias[h]        s0 = tl.load(bias + ...);  s1 = scores + s0
 
@@ -58,7 +58,7 @@ _CONSTANTS = {
 }  # fmt: skip
 """Operators of a constant, which is the last argument or this number."""
 _WITHOUT_EFFECT = {"rounding_mode", "dtype", "layout", "device", "pin_memory", "memory_format"}
-"""Options that the result's type has, or that :func:`_division` looks at."""
+"""Options that the result's type implies, or that :func:`_division` reads."""
 _COMPARISONS = frozenset(
     {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
 )
@@ -66,7 +66,7 @@ _COMPARISONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The gradient of a tensor that is read: zeros, to which each element of the tile is added at an offset."""
+    """The gradient of a tensor that is read: each element of the tile is added to zeros at an offset."""
 
     offset: str
     """Text, in elements of a tensor without gaps."""
@@ -89,12 +89,12 @@ def results(
     """The texts of the results, and lines that compute their operands.
 
     Args:
-        graph: Of tensors without dimensions, and of the buffers that it indexes.
+        graph: A graph over tensors without dimensions, and the buffers that it indexes.
         arguments: Texts of the numbers.
         buffers: Names and fake tensors of the other arguments.
-        mask: Where a buffer may be read.
-        shape: Of the tile.
-        prefix: Of the names of lines.
+        mask: Condition under which a buffer may be read.
+        shape: Shape of the tile.
+        prefix: Prefix of the names of lines.
 
     Raises:
         NoTriton: an operator has no text.
@@ -114,7 +114,7 @@ def results(
             case "call_function" if _name(node) == "zeros_and_scatter":
                 values[node] = _scattered(node, values)
             case "call_function":
-                # A line for each node, so that what two nodes read is computed once.
+                # A line for each node, so that a value with two users is computed once.
                 values[node] = f"{prefix}{len(lines)}"
                 lines.append(f"{values[node]} = {_call(node, values, mask, shape)}")
             case _:
@@ -123,7 +123,7 @@ def results(
 
 
 def _is_used(node: fx.Node) -> bool:
-    """Return whether a result depends on a node: torch leaves what it does not need in the graph of a derivative."""
+    """Return whether a result depends on a node: torch's graph of a derivative has dead nodes."""
     return any(user.op == "output" or _is_used(user) for user in node.users)
 
 

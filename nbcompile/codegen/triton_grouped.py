@@ -7,8 +7,8 @@
             ...
         for step in range(0, 512, 32):          the product, as of any two matrices
 
-How many tiles a group has is known on the device only: there are programs for one more tile in each group than all
-rows have, and those whose tile does not exist do nothing. A size that only a call knows is an argument:
+The number of a group's tiles is known only on the device: there are programs for one more tile per group than all rows
+have, and programs without a tile do nothing. A symbolic size is an argument:
 
     row_count = (s0).to(tl.int32)               one kernel for all numbers of rows
 
@@ -31,7 +31,7 @@ ROWS, COLUMNS, SUM = "rows", "columns", "sum"
 
 @dataclass(frozen=True, slots=True)
 class GroupedProduct:
-    """Sizes and strides of a product, of which one dimension is divided into groups."""
+    """Sizes and strides of a product, one of whose dimensions is divided into groups."""
 
     divided: str
     groups: Size
@@ -49,12 +49,12 @@ class GroupedProduct:
 
     @property
     def inside(self) -> GroupedProduct:
-        """The product as the kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        """The product with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
         return replace(self, **named)  # type: ignore[arg-type]
 
     def tiles(self, tile: ProductTile) -> tuple[Size, Size]:
-        """Number of tiles along rows and columns: where these are divided, as many as there may be."""
+        """Number of tiles along rows and columns: an upper bound for a divided dimension."""
         # Every group may leave one tile partly empty, so that at most one tile is added for each.
         down, across = quotient(self.rows, tile.rows), quotient(self.columns, tile.columns)
         return (
@@ -69,7 +69,7 @@ class GroupedProduct:
 
 
 NAMES = {"groups": "group_count", "rows": "row_count", "columns": "column_count", "depth": "step_count"}
-"""Names in a kernel of the sizes that only a call knows."""
+"""Names of symbolic sizes in a kernel."""
 
 
 def emit(
@@ -78,11 +78,11 @@ def emit(
     """The module's text: a function that ``triton.jit`` takes.
 
     Args:
-        product: What is computed.
-        tile: Of a program.
-        name: Of the function.
+        product: The product.
+        tile: The tile of a program.
+        name: Name of the function.
         operands: Names of further parameters.
-        after: Lines that make the result of ``total``.
+        after: Lines that compute the result from ``total``.
     """
     writer = begin(name, (*PARAMETERS, *operands, *product.symbols))
     for size, short in NAMES.items():
@@ -111,10 +111,10 @@ def emit(
 def _tile_of_group(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     """The group of a program's tile, where the tile begins, and where the group ends."""
     block, number = (tile.rows, "row_tile") if product.divided == ROWS else (tile.columns, "column_tile")
-    # Each program walks along the offsets until the tiles of the groups before it add up to its own number:
+    # Each program iterates over the offsets until the tiles of the groups before it add up to its own number:
     #     offsets 10, 10, 33; tiles of 16 rows      tile 0: rows 0 to 9 of group 0
     #     group 1 has no rows, and no tile          tile 1: rows 10 to 25 of group 2; tile 2: rows 26 to 32
-    # A program that finds none keeps the number of groups as its group, and does nothing.
+    # A program without a tile has the number of groups as its group, and does nothing.
     yield "before = 0"
     yield "taken = 0"
     yield f"group = {product.groups}"
@@ -155,7 +155,7 @@ def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: Size) -> 
 
 
 def _limit(name: str, address: str, size: Size) -> Iterator[str]:
-    """An offset as a slice takes it: a negative one counts from the end, and none is outside of the dimension."""
+    """An offset as in a slice: a negative one counts from the end, and all are clamped to the dimension."""
     value = name.strip()
     yield f"{name} = tl.load({address}).to(tl.int32)"
     yield f"{name} = tl.minimum(tl.maximum(tl.where({value} < 0, {value} + {size}, {value}), 0), {size})"

@@ -1,9 +1,9 @@
-"""Early loads of Triton kernels: what a block reads is requested before anything of it is computed.
+"""Early loads of Triton kernels: a block starts all its loads before its computation.
 
     y = sin(x) * w; store y; z = y + v     x, w and v are loaded first, side by side; sine and store come after
 
-A GPU waits for a value where it is used, so loads that begin together are waited for once. Neither Triton nor ptxas
-moves a load over a store, whose address might be the same, or over a branch, such as that of a sine.
+A GPU waits for a value at its first use, so the latencies of loads that start together overlap. Neither Triton nor
+ptxas moves a load over a store, which may alias, or over a branch, such as that of a sine.
 
 In torch: torch/_inductor/codegen/triton.py (the buffer of loads that precedes that of computations). Read next:
 nbcompile/codegen/triton_values.py
@@ -21,14 +21,14 @@ from nbcompile.ir.traversal import children, loads
 
 
 def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_thread: int) -> None:
-    """Emit the loads of some statements, until their values fill the registers set apart for them.
+    """Emit the loads of some statements, until their values fill the registers reserved for them.
 
     Args:
         emitter: Within the block that the statements are in.
         parts: Statements; nests are left out.
         per_thread: Number of the block's elements that each thread has.
     """
-    # More loads at once than there are registers would be spilled, which costs what they gain.
+    # More loads than registers would be spilled, which costs more than it gains.
     emitter.early_registers = EARLY_REGISTERS
     origin = emitter.origin
     for part in parts:
@@ -36,14 +36,14 @@ def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_t
             name = part.buffer if isinstance(part, (Store, Update)) else part.name
             emitter.origin = emitter.origins.get(name, ())
             _load_early(emitter, part.value, per_thread)
-            # The index of a scatter is loaded as well; what is loaded at an index has to wait for it.
+            # The index of a scatter is loaded as well; a load at a loaded index has to wait for it.
             for gather in part.offset.gathers if isinstance(part, Update) else ():
                 _load_early(emitter, gather.value, per_thread)
     emitter.origin = origin
 
 
 def fit_early(parts: Iterable[Inner | Statement], per_thread: int) -> bool:
-    """Return whether all that some statements load fits the registers set apart for early loads."""
+    """Return whether all loads of some statements fit in the registers reserved for early loads."""
     different = {node for part in parts if not isinstance(part, Nest) for node in loads(part.value)}
     return sum(_registers(load, per_thread) for load in different) <= EARLY_REGISTERS
 
@@ -58,7 +58,7 @@ def _load_early(emitter: TritonEmitter, body: Expr, per_thread: int) -> None:
     emitter.origin = getattr(body, "origin", ()) or origin
     match body:
         case Load(gathers=()):
-            # What the kernel writes may be loaded after the store only.
+            # A buffer that the kernel writes may be loaded only after the store.
             if body.buffer in emitter.pointers and body.buffer not in emitter.kernel.writes:
                 _within_registers(emitter, body, per_thread)
         # The mask of a load has to be known before it. A condition on indices is; one on values is
@@ -84,7 +84,7 @@ def _within_registers(emitter: TritonEmitter, load: Load, per_thread: int) -> No
     own = emitter.block_variables & load.index[0].free_symbols
     needed = _registers(load, per_thread if own else 1)
     if needed <= emitter.early_registers:
-        # A load that is in registers already takes no more: only new ones are subtracted.
+        # A value that is in registers already needs no more: only new ones are subtracted.
         known = len(emitter.loaded)
         load_text(emitter, load)
         emitter.early_registers -= needed * (len(emitter.loaded) - known)

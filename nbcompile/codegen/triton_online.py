@@ -1,4 +1,4 @@
-"""Two looped reductions of a row in one loop, though the second needs the result of the first.
+"""Online reductions: two looped reductions of a row in one loop, although the second needs the first's result.
 
     for r0 < 50257: m = max(m, x[r0])             for r0 < 50257: x1 = x[r0]
     for r0 < 50257: s += exp(x[r0] - m)       ->      each of the 4096 elements of a block has a largest number of its
@@ -9,7 +9,7 @@
     for r0 < n: q += (x[r0] - m)**2           ->  distances from it (Welford); these are moved to the mean of all
                 e += x[r0] - m                    e, which corrects m and q, is summed over their means, too
 
-A row that is too long for registers is read once less.
+A row that is too long for registers is read once fewer.
 
 In torch: online_softmax_combine and welford_reduce (torch/_inductor/runtime/triton_helpers.py). Read next:
 nbcompile/codegen/triton_rows.py
@@ -32,7 +32,7 @@ from nbcompile.ir.traversal import rebuild
 
 @dataclass(frozen=True, slots=True)
 class Second:
-    """The second reduction, which the loop of the first one does, too."""
+    """The second reduction, which the loop of the first one computes, too."""
 
     nest: Nest
     part: Accumulate
@@ -41,7 +41,7 @@ class Second:
     kind: str
     """``exponentials`` or ``squares``."""
     center: str
-    """Local variable with what is subtracted."""
+    """Local variable that is subtracted."""
     length: indexing.Index
 
 
@@ -82,7 +82,7 @@ def _pair(
 
 
 def _relation(one: Accumulate, x: Expr, y: Expr) -> tuple[str, str]:
-    """Relation of what a sum adds, ``y``, to what the reduction before it combines; and what is subtracted."""
+    """Relation of the operand of a sum, ``y``, to the operand of the reduction before it; and the subtracted value."""
     match y:
         #     exp(x - m)                  after m = max(x)               softmax, logsumexp
         #     (x - m) * (x - m)           after t = sum(x), m = t / n    variance, layer norm
@@ -98,14 +98,14 @@ def _next_nest(body: Sequence[Statement], at: int) -> Nest | None:
 
 
 def _reductions(nest: Nest) -> list[Accumulate]:
-    """The reductions of a nest that does nothing else."""
+    """The reductions of a nest that has no other statements."""
     # A nest that stores, too, stays as it is.
     others = [part for part in nest.body if not isinstance(part, (Accumulate, Let))]
     return [] if others else [part for part in nest.body if isinstance(part, Accumulate)]
 
 
 def _expanded(nest: Nest, part: Accumulate) -> Expr:
-    """Expand what is reduced: without the variables of the loop."""
+    """Expand the operand of a reduction: without the variables of the loop."""
     values: dict[str, Expr] = {}
     for statement in nest.body:
         if isinstance(statement, Let):
@@ -152,7 +152,7 @@ def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: st
         return
     emitter.line(f"{largest} = tl.where({valid}, {largest} + {value}, {largest})")
     mean, kind = f"{second.part.name}_mean", TYPES[second.part.value.dtype]
-    # Each element of the block has seen one number in every round so far: that is their count.
+    # Each element of the block has one number from every iteration so far: that is their count.
     share = f"reciprocal(tl.full([1], 1, {kind}) + begin // {block})"
     emitter.line(f"{mean}, {total} = next_squares({mean}, {total}, {value}, {share}, {valid})")
 
@@ -168,7 +168,7 @@ def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> No
     if second.kind == "exponentials":
         emitter.line(f"{part.name} = tl.sum({total} * tl.exp({first} - {center}), 0)")
     else:
-        # The last block is not full: elements that exist there have seen one number more than the others.
+        # The last block is not full: elements that exist in it have one number more than the others.
         mean, count = f"{part.name}_mean", f"{part.name}_count"
         length = index_text(second.length)
         emitter.line(

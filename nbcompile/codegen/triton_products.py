@@ -1,4 +1,4 @@
-"""Triton kernels of matrix products: a tile of the result for each program, and what is computed of it in registers.
+"""Triton kernels of matrix products: a tile of the result for each program, with prologue and epilogue in registers.
 
     for i0, i1:  for r0: buf0 = dot(buf0, x[..] * w[..]);  buf1[..] = max(buf0 + bias[i1], 0.0)
     ->  buf0_acc = tl.full([64, 64], 0, tl.float32)
@@ -10,8 +10,8 @@
             buf0_acc = tl.dot(x1, x2, buf0_acc, input_precision="ieee")
         tl.store(p3 + (256*i0 + i1), nan_maximum(buf0_acc + ..., 0.0))
 
-Operands (the prologue) and what follows (the epilogue) are statements of the IR, written by the printer of all kernels:
-here are only the tile, its masks and the loop.
+Operands (the prologue) and users (the epilogue) are statements of the IR, emitted as in all kernels: this module emits
+only the tile, its masks and the loop.
 
 In torch: torch/_inductor/kernel/mm.py and templates/triton_mm.py.jinja, a text with holes. Read next:
 nbcompile/gpu/templates.py
@@ -38,7 +38,7 @@ from nbcompile.ir.traversal import walk
 
 DEFAULT_TILE = ProductTile(32, 32, 32, 4, 3)
 NARROW = (torch.bfloat16, torch.float16)
-"""Types whose products are exact in float32, in which matrix units add them."""
+"""Types whose products are exact in float32, the accumulator type of matrix units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ def _variables(body: Expr) -> frozenset[Symbol]:
 
 
 def _narrowed(left: Expr, right: Expr) -> tuple[Expr, Expr]:
-    """The factors in the narrow type that both have, if they do: their products are the same."""
-    # The IR multiplies 16-bit factors as float32; matrix units take them as they are.
+    """The factors without their casts from a common narrow type, if there is one: the products are the same."""
+    # The IR multiplies 16-bit factors as float32; matrix units read 16-bit types.
     inner = [factor.args[0] for factor in (left, right) if isinstance(factor, Apply) and factor.op == "cast"]
     if len(inner) == 2 and inner[0].dtype == inner[1].dtype and inner[0].dtype in NARROW:
         return inner[0], inner[1]
@@ -105,7 +105,7 @@ def _narrowed(left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def emit_product(emitter: TritonEmitter) -> str:
-    """Emit a kernel with a program for each tile of the result, or a persistent one; return how many there are."""
+    """Emit a kernel with a program for each tile of the result, or a persistent one; return the number of programs."""
     kernel, writer = emitter.kernel, emitter.writer
     product, tile = product_of(kernel), kernel.tile or DEFAULT_TILE
     emitter.warps, emitter.stages = tile.warps, tile.stages
@@ -173,7 +173,7 @@ def _mask(name: str, size: indexing.Index, block: int) -> str:
 
 
 def _tile_position(emitter: TritonEmitter, counts: Sequence[int | str], tile: ProductTile) -> None:
-    """Emit the position of a program's tile: programs that run at once share rows and columns, in the cache."""
+    """Emit the position of a program's tile: programs that run at the same time share cached rows and columns."""
     writer, (down, across) = emitter.writer, counts
     if isinstance(down, int) and down <= tile.group:
         writer.line(f"row_block = program % {max(down, 1)}")
@@ -241,7 +241,7 @@ def _described_factors(
 
 
 def _factors(emitter: TritonEmitter, product: Product, tile: ProductTile, masks: Sequence[str]) -> tuple[str, str]:
-    """Emit the loads of both factors' tiles, and what is computed of them."""
+    """Emit the loads of both factors' tiles, and the prologue."""
     writer, depth = emitter.writer, product.depth
     along, column = _mask(depth.variable.name, depth.size, tile.depth), product.columns
     rows = frozenset(loop.variable for loop in product.rows)
@@ -261,12 +261,12 @@ def _factor(emitter: TritonEmitter, factor: Expr, along: str, shape: tuple[int, 
     emitter.loaded = {}  # the variable of the sum has another shape than for the other factor
     text = value_text(emitter, factor)
     narrow = factor.args[0] if isinstance(factor, Apply) and factor.op == "cast" else factor
-    # A load has 0 there by its mask; but what is computed of it need not be 0: exp(0) is 1.
+    # A masked load returns 0, but a value computed from it need not be 0: exp(0) is 1.
     if along and not isinstance(narrow, Load):
         text = f"tl.where({along}, {text}, 0.0)"
     sides = [variables for variables, _ in emitter.axes]
     # tl.dot needs whole tiles. A factor that does not depend on both sides, such as a vector, has
     # the shape of one row or column.
     full = any(isinstance(node, Load) and all(side & _variables(node) for side in sides) for node in walk(factor))
-    # It has its own name, as the variable of the sum changes before the product.
+    # It needs a new name, as the variable of the sum changes before the product.
     return assign(emitter, text if full else f"tl.broadcast_to({text}, [{shape[0]}, {shape[1]}])", "f")

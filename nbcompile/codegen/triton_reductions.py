@@ -19,7 +19,7 @@ START = {"sum": "0", "prod": "1", "any": "0", "all": "1"}
 
 
 def accumulator_name(part: Accumulate | Carry) -> str:
-    """Name of the variable that holds the accumulators of a block."""
+    """Name of the variable with the accumulators of a block."""
     return f"{part.name}_acc"
 
 
@@ -43,7 +43,7 @@ def declare_accumulators(emitter: TritonEmitter, part: Accumulate | Carry, shape
     kind = TYPES[part.value.dtype]
     emitter.line(f"{accumulator_name(part)} = tl.full([{shape}], {_identity(part)}, {kind})")
     if part.kind.startswith("arg"):
-        # Of equal values the one with the lower index is taken, and every index is lower than this one.
+        # Of equal values the one with the lower index is chosen, and every index is lower than this one.
         emitter.line(f"{part.name}_index = tl.full([{shape}], {2**63 - 1}, tl.int64)")
 
 
@@ -59,7 +59,7 @@ def emit_combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
         emitter.line(f"{total} = tl.where({best}, {value}, {total})")
         emitter.line(f"{part.name}_index = tl.where({best}, {index}, {part.name}_index)")
         return
-    # Elements that do not exist keep the accumulator, whatever was loaded for them.
+    # Masked elements keep the accumulator, whatever was loaded for them.
     combined = JOIN[part.kind].format(total, f"({value})")
     emitter.line(f"{total} = tl.where({mask}, {combined}, {total})" if mask else f"{total} = {combined}")
 
@@ -117,7 +117,7 @@ COMBINE = {
 }  # fmt: skip
 """Binary operator of each scan; of argmax and argmin, over pairs of value and index."""
 BITS = {torch.float64: "tl.int64", torch.float32: "tl.int32", torch.float16: "tl.int16", torch.bfloat16: "tl.int16"}
-"""Type of whole numbers that holds the bits of a number."""
+"""Integer type with the bits of a number."""
 
 
 def _results(part: Carry) -> list[str]:

@@ -41,13 +41,13 @@ def rows(emitter: TritonEmitter) -> str:
     persistent = _is_persistent(kernel)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
-    # Outside of nests a value is one for the row: one register in each thread.
+    # Outside of nests there is one value per row: one register in each thread.
     load_early(emitter, kernel.body, 1)
     written: set[str] = set()
     done: dict[int, Callable[[], None]] = {}
     for at, statement in enumerate(kernel.body):
         if written & set(_read(statement)):
-            # Another thread of the program may have stored what is loaded here.
+            # Another thread of the program may have stored a value that is loaded here.
             writer.line("tl.debug_barrier()")
             written.clear()
         written |= stored_buffers([statement]) & set(kernel.writes)
@@ -68,7 +68,7 @@ def _is_persistent(kernel: Kernel) -> bool:
 
 
 def _emit_looped(emitter: TritonEmitter, at: int, done: dict[int, Callable[[], None]]) -> None:
-    """Emit the nest at a position as a loop; or the end of its reduction, where the loop of another one has done it."""
+    """Emit the nest at a position as a loop, or only the end of its reduction, if another nest's loop computes it."""
     body = emitter.kernel.body
     nest = body[at]
     assert isinstance(nest, Nest)
@@ -93,12 +93,12 @@ def _read(statement: Statement) -> Iterator[str]:
 def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[Statement]) -> None:
     writer = emitter.writer
     length = indexing.product([loop.size for loop in nest.loops])
-    # The next power of two, as ``tl.arange`` takes no other length; the mask leaves the rest out.
+    # The next power of two, as ``tl.arange`` accepts no other length; the rest is masked.
     block = 1 << max(int(length) - 1, 0).bit_length()
     emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     writer.line(f"inner = tl.arange(0, {block}){emitter.int64_cast}")
     begin_block(emitter, "inner", length, block, nest.loops)
-    # What later passes over the same row load is loaded now, where it fits: the whole row is waited for once.
+    # Loads of later passes over the same row are emitted now, if they fit: all latencies overlap.
     nests = [nest, *(other for other in later if isinstance(other, Nest) and other.loops == nest.loops)]
     of_all, share = [part for other in nests for part in other.body], per_thread(emitter, block)
     load_early(emitter, of_all if fit_early(of_all, share) else nest.body, share)
@@ -117,12 +117,12 @@ def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[St
 def _emit_looped_nest(
     emitter: TritonEmitter, nest: Nest, second: triton_online.Second | None = None
 ) -> Callable[[], None]:
-    """Emit a loop over blocks; return what emits the result of the second reduction, if the loop does one, too."""
+    """Emit a loop over blocks; return a function that emits the second reduction's result, if the loop computes one."""
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     length = indexing.product([loop.size for loop in nest.loops])
     block = TRITON_BLOCK
-    # A longer block means fewer rounds, each of which waits for its loads.
+    # A longer block means fewer iterations, each of which waits for its loads.
     if (indexing.constant(length) or 0) >= LONG_ROW:
         block = LONG_ROW_BLOCK
         emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
@@ -148,7 +148,7 @@ def _emit_looped_nest(
             scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
         else:
             emit_statement(emitter, part)
-    # Names of the body mean one block of the row; behind the loop only the accumulators mean something.
+    # Names of the body have values of one block of the row; after the loop only the accumulators are valid.
     emitter.locals, emitter.loaded = before, loaded
     end_block(emitter)
     writer.depth -= 2

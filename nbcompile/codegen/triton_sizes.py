@@ -1,4 +1,4 @@
-"""Sizes of kernels that were written for a node: numbers, or texts over sizes that only a call knows.
+"""Sizes of kernels that were written for a node: numbers, or texts over symbolic sizes.
 
     quotient(100, 64)                  2
     quotient("s0", 64)                 "((s0) + 63) // 64"        as Python, for the grid, and as Triton, in the kernel
@@ -32,15 +32,15 @@ def size_text(size: int | torch.SymInt) -> int | str:
         text = print_index(expression, TRITON)
     except NotImplementedError:
         raise UnprintableIndex(str(expression)) from None
-    # Triton's text of a quotient says how a negative one is rounded, and is the same number in Python. Functions and
-    # conditions are not written alike.
+    # Triton's text of a quotient rounds negative numbers explicitly, and is the same number in Python. Functions and
+    # conditions have different texts.
     if not re.fullmatch(r"[\w\s+*()/%-]*", text):
         raise UnprintableIndex(text)
     return text
 
 
 def quotient(size: Size, block: int) -> Size:
-    """Number of blocks, the last one perhaps not whole."""
+    """Number of blocks; the last one may be partial."""
     return -(-size // block) if isinstance(size, int) else f"(({size}) + {block - 1}) // {block}"
 
 
@@ -56,6 +56,6 @@ def multiplied(first: Size, second: Size) -> Size:
 
 def wide(position: str, extent: int | str, stride: int | str) -> str:
     """Positions of 32 bits along a dimension, of 64 bits where an offset may be that large."""
-    # A stride that is an argument has 64 bits, and so has what it is multiplied by.
+    # A stride that is an argument has 64 bits, and so have its products.
     fits = isinstance(stride, str) or stride <= 1 or (isinstance(extent, int) and extent * stride < 2**31)
     return position if fits or position.endswith(".to(tl.int64)") else f"{position}.to(tl.int64)"

@@ -51,7 +51,7 @@ def _copying_stores(parts: Sequence[Inner | Nest]) -> list[Store]:
 
 
 def _is_long(size: Index) -> bool:
-    """Return whether a loop fills a tile; one of dynamic length is taken to do so."""
+    """Return whether a loop fills a tile, which is assumed for a dynamic length."""
     known = constant(size)
     return known is None or known >= MIN_TRITON_TILE
 

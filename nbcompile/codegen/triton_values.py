@@ -102,12 +102,12 @@ class TritonEmitter:
     program: str = "tl.program_id(0)"
     """Number of the program that runs."""
     capability: int = 0
-    """Capability of the GPU (90 for sm_90), for what newer ones have instructions for; 0 if the text is for all."""
+    """Capability of the GPU (90 for sm_90), for newer instructions; 0 if the text is for all GPUs."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
     stages: int = 3
-    """Rounds of a loop whose loads are begun ahead; Triton's default."""
+    """Iterations of a loop whose loads are prefetched (software pipelining); Triton's default."""
     locals: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     """Scratch rows, which are variables in registers."""
@@ -164,7 +164,7 @@ ATOMIC_TYPES = frozenset({torch.float32, torch.float64, torch.int32, torch.int64
 def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     """Emit an update as an atomic operation, as several elements may update one address.
 
-    Of several plain stores to one address any may be the last, as in eager mode on a GPU.
+    The order of several plain stores to one address is undefined, as in eager mode on a GPU.
     """
     dtype = update.value.dtype
     # CUDA's atomic maximum of floating-point numbers drops NaN.
@@ -192,7 +192,7 @@ def value_text(emitter: TritonEmitter, body: Expr) -> str:
     outer_origin, outer_inline = emitter.origin, emitter.inline_origins
     emitter.origin, emitter.inline_origins = body.origin, []
     text = _text(emitter, body)
-    # A variable's line has its origins already; an expression's go to the line that it becomes a part of.
+    # A variable's line has its origins already; an expression's origins go to the line that will contain it.
     inside = () if text.isidentifier() else (*body.origin, *emitter.inline_origins)
     emitter.origin, emitter.inline_origins = outer_origin, [*outer_inline, *inside]
     return text
@@ -244,7 +244,7 @@ def _cast_text(text: str, source: torch.dtype, dtype: torch.dtype, capability: i
 
 
 def _checked_divisor(emitter: TritonEmitter, divisor: Expr, text: str) -> str:
-    """Check a divisor that is a whole number: where eager mode runs on the CPU, 0 is an error."""
+    """Check an integer divisor: if eager mode runs on the CPU, 0 is an error."""
     if divisor.dtype.is_floating_point or isinstance(divisor, Constant):
         return text
     name, outside = assign(emitter, text), f" | ~{emitter.mask}" if emitter.mask else ""
@@ -293,7 +293,7 @@ def depends_on_indices_alone(condition: Expr) -> bool:
 
 
 def load_text(emitter: TritonEmitter, load: Load) -> str:
-    """Variable that a load is in."""
+    """Variable with the value of a load."""
     if load.buffer in emitter.rows:
         return emitter.rows[load.buffer]
     _gathers(emitter, load.gathers, load.index[0])
@@ -315,7 +315,7 @@ def load_text(emitter: TritonEmitter, load: Load) -> str:
 def _mask_and_shape(emitter: TritonEmitter, load: Load) -> tuple[str, str]:
     """Mask of a load, and a term that broadcasts its address to the shape of the block where the mask requires it.
 
-    What is the same along a dimension of the block is loaded once for it, as Triton broadcasts the value.
+    A value that is uniform along a dimension of the block is loaded once, as Triton broadcasts it.
     """
     #     block [steps, columns]     x[r0, i1]    its index has the block's shape: no more is needed
     #                                 b[i1]        [1, columns], mask of only the columns
@@ -352,7 +352,7 @@ def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Exp
         emitter.line(f"{name} = {value}")
         if gather.wraps:
             emitter.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
-        # Elements that do not exist are not checked: what was loaded for them is no index.
+        # Masked elements are not checked: their loaded value is no index.
         in_mask = f" | ~{emitter.mask}" if emitter.mask else ""
         emitter.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){in_mask}, "index out of bounds")')
 

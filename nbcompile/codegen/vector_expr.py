@@ -65,7 +65,7 @@ def _value(scope: Scope, body: Expr) -> Value:
     if found is None:
         found = scope.computed[key] = _named(scope, body, _attributed(scope, body, _compute(scope, body)))
     elif found.line is not None:
-        # The value was computed for another node: its line now has this one as an origin, too.
+        # The value was computed for another node: this node becomes an origin of its line, too.
         found.line.extend(scope.origin)
     scope.origin = outer_origin
     return found
@@ -156,13 +156,13 @@ def _load(scope: Scope, load: Load) -> Value:
         3*i + 5*j        (a fixed stride)        strided<T, W>                          W scalar loads
         x[i] + 5*j       (through memory)        gather_offsets<T, W>, gather           one gather, or W loads
         i // 2, i % 16   (piecewise)             load, load_repeated                    one vector load, or two
-        anything else                            gather_unit_slope, gather              a try, or W loads
+        anything else                            gather_unit_slope, gather              one vector load, or W loads
 
     Where an index was read from memory, its lanes may be out of range: they are masked, and load nothing.
     """
     pointer, offset = scope.names.pointers[load.buffer], load.index[0]
     element = C_TYPES[load.dtype]
-    # Under a mask the load goes to memory: a tile and a panel hold only what is loaded in every iteration.
+    # A masked load goes to memory: tiles and panels have only values that are loaded in every iteration.
     if load in scope.transposed_loads and scope.lanes == Lanes():
         return Value(f"load<{element}, W>({scope.transposed_loads[load]}, lanes)", True, load.dtype)
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
@@ -178,7 +178,7 @@ def _load(scope: Scope, load: Load) -> Value:
     assert scope.vector is not None
     if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {offset_text(c_index(offset, names))}"
-        # Lanes beyond the end of a scratch row are its padding, which is memory of ours: a load
+        # Lanes beyond the end of a scratch row are its padding, which is allocated: a load
         # without mask is cheaper.
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
         text = load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)

@@ -1,4 +1,4 @@
-"""Scopes of vector code: the loop, the mask and the values that are known where an expression is emitted.
+"""Scopes of vector code: the loop, the mask and the available values where an expression is emitted.
 
     Scope(writer, names, vector=i1, ...)      inside the loop over i1: W elements at a time
     is_loop_invariant(scope, x[i0])           True: hoisted in front of the loop
@@ -64,7 +64,7 @@ class KernelNames:
 
 @dataclass(slots=True)
 class Scope:
-    """Context in which values are computed: loop, mask, and the values that are known."""
+    """Context in which values are computed: loop, mask, and available values."""
 
     writer: SourceWriter
     names: KernelNames
@@ -97,7 +97,7 @@ def type_name(scope: Scope, dtype: torch.dtype, is_vector: bool) -> str:
 
 def as_vector(scope: Scope, value: Value) -> str:
     """Text of the value as a vector; a scalar is broadcast."""
-    # Late: a scalar stays one until an operation joins it with a vector, so that scalar arithmetic is done once.
+    # A scalar is broadcast only where an operation combines it with a vector, so that scalar arithmetic runs once.
     return value.text if value.is_vector else f"{type_name(scope, value.dtype, True)}({value.text})"
 
 

@@ -1,4 +1,4 @@
-"""The wrapper: a launch plan as Python, for the reader, and for calls that the launcher in C leaves to Python.
+"""The wrapper: a launch plan as Python, for readers, and for plans that the launcher in C cannot run.
 
     def call(args):
         arg0_1, = args
@@ -8,8 +8,8 @@
         kernel0(arg0_1, buf3)
         return (buf3,)
 
-Printed of the plan that runs, with the names of its buffers: nothing here looks at the schedule. Needs no SymPy, as
-parts of a stored plan are printed by a process that compiles nothing.
+It is printed of the plan that runs, with the names of its buffers, and independent of the schedule. It needs no SymPy,
+as a process that compiles nothing prints parts of a stored plan.
 
 In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/named_plan.py
 """
@@ -56,24 +56,24 @@ def write_wrapper(named: NamedPlan) -> str:
 
 
 class _Printer:
-    """Prints one plan, line by line."""
+    """Printer of one plan, line by line."""
 
     def __init__(self, named: NamedPlan) -> None:
         self.named, self.plan, self.writer = named, named.plan, SourceWriter()
         self.names: dict[int, str] = {}
-        """Text of what each slot holds now: a buffer's name, or a view that is written where it is used."""
+        """Current text of each slot: a buffer's name, or the text of a view at its use."""
         self.waiting = {slot: iter(names) for slot, names in named.names.items()}
-        """Names that each slot has not had yet."""
+        """Names of each slot that are still unused."""
 
     def inputs(self) -> None:
         plan, writer = self.plan, self.writer
         names = [self._named(position) for position in range(len(plan.inputs))]
         writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ')} = args" if names else "assert not args")
-        # From here on the caller's list keeps no input alive: each is freed after its last use.
+        # Then the caller's list keeps no input alive, and each is freed after its last use.
         writer.line("args.clear()")
         for at, value in enumerate(plan.values):
-            # Sizes are read before an input is checked or copied: the check itself uses them. Those that are computed
-            # of others are written where they are used.
+            # Sizes are read before an input is checked or copied, since the check uses them. Sizes that are computed
+            # from others are written at their uses.
             if value.operation in ("size", "stride"):
                 tensor = names[value.first]  # type: ignore[index]  # a position
                 writer.line(f"{self.named.sizes[at]} = {tensor}.{value.operation}({value.second})")
@@ -103,7 +103,7 @@ class _Printer:
             case LibraryCall(steps):
                 self._library_call(steps)
             case Multiply(_, _, slots):
-                # Apart from its allocation, which may be in another part of the graph: the result is there already.
+                # Not for its allocation, which may be in another part of the graph: the result exists already.
                 self.writer.line(f"{self.names[slots[0]]}.copy_({self._product(line)})")
             case Call() | Convolve():
                 self._library_call((line,))
@@ -114,13 +114,13 @@ class _Printer:
         self.writer.line(f"return {results[0] if self.plan.single else many}")
 
     def _named(self, slot: int) -> str:
-        """Name of what a slot holds from now on."""
+        """The next name of a slot."""
         self.names[slot] = next(self.waiting[slot])
         return self.names[slot]
 
     def _take_over(self, line: TakeOver) -> None:
         old, new = self.names[line.source], self._named(line.slot)
-        # The same object under another name, where nothing but the content differs.
+        # The same object under another name, if only the content differs.
         if not line.steps:
             self.writer.line(f"{new} = {old}; del {old}  # its memory is not needed any more")
         else:
@@ -178,7 +178,7 @@ class _Printer:
                 continue
             how = f"{self._layout(result.shape)}, {result.shape.dtype}, {operator!r}"
             self.writer.line(f"{self._named(result.slot)} = adopt({item}, {how})")
-        # The tuple would keep all results alive, also those that are freed earlier.
+        # The tuple would keep all results alive, even those that are freed earlier.
         self.writer.line(f"del {extern}")
 
     def _argument(self, value: object) -> str:
@@ -238,7 +238,7 @@ def literal(value: object) -> str:
         return f"torch.{value!r}"
     if type(value).__module__ == "torch" and type(value).__name__ in {"dtype", "layout", "memory_format"}:
         return str(value) if str(value).startswith("torch.") else f"torch.{value}"
-    # No text means this object: the wrapper takes it from a table by its id (``opaque_constants``).
+    # The object has no text: the wrapper reads it from a table by its id (``opaque_constants``).
     return f"constant({id(value)})"
 
 

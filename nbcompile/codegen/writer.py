@@ -41,7 +41,7 @@ class SourceWriter:
         return nodes
 
     def comment(self, mark: str, text: str) -> None:
-        """Add a one-line comment, which no text can end early."""
+        """Add a one-line comment, whatever characters the text has."""
         self.line(f"{mark} {one_line(text)}")
 
     @contextmanager
