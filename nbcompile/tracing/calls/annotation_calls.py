@@ -50,7 +50,7 @@ def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         f"Skipping frame {code.co_name} ({code.co_filename} line {code.co_firstlineno})."
     )
     error = breaks.unsupported(breaks.SKIP_FRAME, context, message=None)
-    # The whole function runs as Python: a break in the middle would not be what was asked for.
+    # The whole function runs as Python: ``skip_frame`` means more than a break at this point.
     error.needs_frame = True
     raise error
 
@@ -97,7 +97,7 @@ def _nonstrict_trace(tracer: Tracer, arguments: Arguments, keywords: Keywords) -
 def _annotating(value: Callable[..., object]) -> None:
     @handles(value)
     def _annotate(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """A mark holds for the process, and is left to Python."""
+        """Break the graph, so that Python sets a mark, which holds for the process."""
         name, file = value.__name__, value.__code__.co_filename
         context = f"module: {value.__module__}, qualname: {name}, skip reason: it annotates a function"
         raise breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file=file)
@@ -112,7 +112,7 @@ for _function in (
 
 @handles_named(DYNAMO, "mark_static")
 def _mark_static(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Inside of what is compiled: the sizes are constants from now on."""
+    """Make sizes constants from now on, inside of a compiled function."""
     tensor = realise(tracer, arguments[0])
     if isinstance(tensor, TensorVariable):
         dims = arguments[1:] or list(keywords.values())

@@ -1,6 +1,6 @@
 """Annotations of the program's functions (``disable``, ``allow_in_graph`` ...), and the meaning of a call of each.
 
-    allow_in_graph(f)            a call is one node; f is not looked into
+    allow_in_graph(f)            a call is one node; f is not traced
     @nonstrict_trace             the same, for any arguments and results
     disallow_in_graph(torch.sub) a call breaks the graph
     forbid_in_graph(f)           a call is an error
@@ -44,7 +44,7 @@ def _is_among(value: object, functions: set[Callable[..., object]]) -> bool:
 
 
 def substitute(value: object) -> FunctionType | None:
-    """The Python function that is traced instead of a C function, as the program wants it."""
+    """The Python function that the program has registered to be traced instead of a C function."""
     ours = marks.substitute_of(value)
     if ours is not None:
         return ours
@@ -98,7 +98,7 @@ def _leaf(value: Callable[..., object]) -> VariableTracker:
 
 def _constant_result(value: Callable[..., object]) -> VariableTracker:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # Called now, for real: the program has promised that the result is a constant.
+        # Called now, on real values: the program guarantees that the result is a constant.
         result = tracer.evaluate(
             value,
             [_real(tracer, each) for each in arguments],
@@ -106,7 +106,7 @@ def _constant_result(value: Callable[..., object]) -> VariableTracker:
         )
         if is_constant_value(result):
             return tracer.constant_or_wrap(result)
-        # Not a constant of the graph: the program keeps the object.
+        # Not a constant of the graph: the program owns the object.
         return tracer.wrap(result, tracer.keep(result, f"{value.__name__}_result"))
 
     return BuiltinVariable(value, call)
@@ -137,7 +137,7 @@ def _real(tracer: Tracer, argument: VariableTracker) -> object:
 
 
 def logging_handler(value: Callable[..., object]) -> Handler | None:
-    """Handler of a function that only logs, as the settings ask for; None for any other function."""
+    """Handler of a function that only logs, according to the settings; None for any other function."""
     if _is_among(value, config.ignore_logging_functions):
         return _ignored
     if _is_among(value, config.reorderable_logging_functions):
@@ -152,7 +152,7 @@ def _ignored(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 
 class DeferredCall(VariableTracker):
-    """A call that happens after the graph has run."""
+    """A call that runs after the graph."""
 
     def __init__(self, function: object, arguments: Arguments, keywords: Keywords) -> None:
         self.function = function
@@ -171,7 +171,7 @@ def _reordered(value: Callable[..., object]) -> Handler:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         plain = [realise(tracer, each) for each in arguments]
         named = {name: realise(tracer, each) for name, each in keywords.items()}
-        # Put off until after the graph, so only values that the graph cannot change meanwhile.
+        # Deferred until after the graph, so only values that the graph cannot change are allowed.
         for argument in (*plain, *named.values()):
             if not isinstance(argument, (TensorVariable, TextVariable)) and not argument.is_constant():
                 raise breaks.unsupported(

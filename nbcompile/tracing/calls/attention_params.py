@@ -56,7 +56,7 @@ def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 
 def wrap_attention_params(tracer: Tracer, value: Any, source: Source | None) -> VariableTracker:
-    """Parameters from outside: what they hold is looked at when it is read."""
+    """Parameters from outside: their fields are guarded when they are read."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, CLASS)
     parts = {name: getattr(value, name) for name in FIELDS}

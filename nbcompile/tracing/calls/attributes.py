@@ -20,7 +20,7 @@ from nbcompile.tracing.variables.observed import ObservedException
 
 def module_attribute(tracer: Tracer, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
     """``module.name``."""
-    # What the traced code stored comes first: the real module is not changed before the graph has run.
+    # Attributes that the traced code stored come first: the real module is changed only after the graph.
     stored = tracer.side_effects.load_global(getattr(module, "__dict__", {}), name)
     if stored is not None and stored.value is not None:
         return stored.value
@@ -41,7 +41,7 @@ def module_source(module: ModuleType) -> Source | None:
 
 def is_module_scope(name: str, scope: dict[str, object]) -> bool:
     """True if the dict contains the globals of an imported module."""
-    # A module of the same name that was loaded anew has other globals: the source would lead to those.
+    # A module of the same name that was loaded again has other globals, to which the source would resolve.
     module = sys.modules.get(name)
     return module is not None and module.__dict__ is scope
 

@@ -7,9 +7,9 @@
                          returns a gradient (or None) for each input of fwd_body_0
 
 ``ctx`` is an object of our own class, traced like any other (polyfills/autograd.py).
-With ``ctx.set_materialize_grads(False)`` the graph still takes zeros for gradients that are missing. A ``backward`` to
-which that makes a difference (it compares one with None, or returns it as it is) is not traced.
-Where no gradient is wanted, ``forward`` is simply traced through.
+With ``ctx.set_materialize_grads(False)`` the graph still takes zeros for missing gradients. A ``backward`` that depends
+on the difference (it compares a gradient with None, or returns it unchanged) is not traced.
+If no gradient is needed, ``forward`` is simply inlined.
 
 In torch: torch/_dynamo/variables/higher_order_ops.py (AutogradFunctionApplyVariable)
 and misc.py (AutogradFunctionVariable). Read next: nbcompile/tracing/polyfills/autograd.py
@@ -51,7 +51,7 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     assert isinstance(owner, ClassVariable)
     cls: Any = owner.value
     given = _positional(cls, given, keywords)
-    # Without a gradient to compute, only ``forward`` matters, and it is traced as an ordinary function.
+    # Without a gradient to compute, only ``forward`` is needed, and it is inlined as an ordinary function.
     if torch._C.is_grad_enabled() and any(
         value.example.requires_grad
         for argument in given
@@ -104,9 +104,9 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
         prepared = _for_forward(tracer, owner, given)
     forward = trace_body(tracer, FunctionVariable(_polyfill("traced_forward")), prepared, body=body)
     tensors = [each for each in given if isinstance(each, TensorVariable)]
-    for tensor in tensors:  # also those that forward does not use: their gradients are asked for
+    for tensor in tensors:  # also those that forward does not use: backward returns gradients for them
         body.lift(tensor.node)
-    # Gradients are kept by node (``_return_gradients``): of a tensor that is given twice, one of the two would be lost.
+    # Gradients are stored by node (``_return_gradients``): for a tensor that is passed twice, one would be lost.
     if len({id(each.example) for each in tensors}) < len(tensors):
         raise _unsupported("the same tensor is given twice")
     context = prepared[2]
@@ -125,7 +125,7 @@ def _results(forward: TracedBody) -> list[VariableTracker]:
 def _trace_backward(
     tracer: Tracer, owner: ClassVariable, context: VariableTracker, forward: TracedBody
 ) -> tuple[TracedBody, list[VariableTracker]]:
-    # Below the forward body: values of forward that backward uses are lifted out of it, and become what is saved.
+    # A child of the forward body: values of forward that backward uses are lifted out of it, and are saved.
     body = tracer.output.new_body(forward.body)
     none = ConstantVariable(None)
     results = [realise(tracer, each) for each in _results(forward)]
@@ -136,7 +136,7 @@ def _trace_backward(
         as_zeros = context.get_attribute(tracer, "materialize_grads").truth(tracer)
         gradient.may_be_missing = not as_zeros and len(tensors) > 1
     grad_mode = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # only of the tracer: backward runs without gradients anyway
+    torch._C._set_grad_enabled(False)  # only in the tracer: backward runs without gradients anyway
     try:
         traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)
     finally:
@@ -159,12 +159,12 @@ def _return_gradients(
             known[argument.node] = backward.lift(gradient.node)
     (output,) = backward.graph.find_nodes(op="output")
     backward.graph.erase_node(output)
-    # A None for each input of which backward returns no gradient.
+    # A None for each input for which backward returns no gradient.
     backward.graph.output(tuple(known.get(node) for node in forward.lifted))
 
 
 def _save(forward: TracedBody, backward: Body) -> list[torch.fx.Node]:
-    """The forward graph returns what backward needs, too; the nodes as backward knows them."""
+    """Let the forward graph return the values that backward needs; return backward's nodes of them."""
     body = forward.body
     needed = list(backward.lifted)
     (output,) = body.graph.find_nodes(op="output")
@@ -175,7 +175,7 @@ def _save(forward: TracedBody, backward: Body) -> list[torch.fx.Node]:
 
 
 def _take_all(forward: TracedBody, backward: Body, saved: Sequence[torch.fx.Node]) -> Body:
-    """The backward graph takes a gradient for every result of the forward graph, then what was saved."""
+    """Give the backward graph an input for the gradient of every forward result, then for each saved value."""
     tensors = iter([node for node in backward.graph.nodes if node.op == "placeholder"])
     results = {id(each): next(tensors) for each in _results(forward) if isinstance(each, TensorVariable)}
     unused = itertools.count()
@@ -210,7 +210,7 @@ def _marks(
         "saved_for_backward_idx": [index for index, node in enumerate(saved) if node in kept],
     }
     dirty = nodes("dirty_tensors")
-    # The operator knows dirty tensors by their positions among the results.
+    # The operator identifies dirty tensors by their positions among the results.
     if dirty - set(results):
         raise _unsupported("an input that is marked as dirty is not returned")
     if dirty:

@@ -3,8 +3,8 @@
     body = trace_body(tracer, function, arguments)     placeholder ..., output (a, b)
     call(tracer, operator, [node of the body, ...])    node ; getitem 0 ; getitem 1
 
-What the function returned stays what it is, containers and objects; only its
-tensors (and symbolic numbers) now represent the results of the operator's node.
+The containers and objects that the function returned are kept; only their tensors
+(and symbolic numbers) now represent the results of the operator's node.
 
 In torch: torch/_dynamo/variables/higher_order_ops.py (speculate_subgraph,
 speculate_subgraph_with_auto_output_flattening). Read next: higher_order.py
@@ -58,22 +58,22 @@ def trace_body(
 
     Args:
         tracer: the interpreter.
-        function: what is called.
-        arguments: trackers of the graphs around it (or of inputs of ``body``, created by :func:`inputs`).
-        keywords: likewise.
-        body: where; None: in a new one.
+        function: the function.
+        arguments: trackers of the enclosing graphs (or of inputs of ``body``, created by :func:`inputs`).
+        keywords: the same, by name.
+        body: the body to trace into; None: a new one.
         flat: the result is a pytree of tensors and numbers, all of which the graph returns.
     """
     output = tracer.output
     for value in (function, *arguments):
         realise(tracer, value)
-    if flat and isinstance(function, BaseFunctionVariable):  # as torch does: what it closes over comes first
+    if flat and isinstance(function, BaseFunctionVariable):  # as in torch: values of its closure come first
         for cell in function.closure_cells(tracer):
             if cell.content is not None:
                 realise(tracer, cell.content)
     body = body or output.new_body()
-    # From here on nodes go to the body. Values of the graphs around that it uses are lifted: they become inputs of the
-    # body, in order of first use, and further arguments of the operator.
+    # From here on nodes go to the body. Values of the enclosing graphs that it uses are lifted: they become inputs of
+    # the body, in order of first use, and further arguments of the operator.
     with output.inside(body):
         before = len(tracer.side_effects.order)
         result = realise(tracer, tracer.call(function, arguments, keywords))
@@ -86,18 +86,18 @@ def trace_body(
 
 
 def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTracker]) -> list[VariableTracker]:
-    """Values that the body stored in objects outside of it: they must leave the graph, too."""
+    """Values that the body stored in objects outside of it, which must be outputs, too."""
     found: list[VariableTracker] = []
     for change in tracer.side_effects.order[before:]:
         if isinstance(change, Change) and body.is_outside(change.tracker):
             found += graph_values(tracer, change.tracker)
-    # Only values of this body: what was outside already needs no output.
+    # Only values of this body: a value from outside needs no output.
     mine = {id(each): each for each in found if each.node.graph is body.graph}  # type: ignore[attr-defined]
     return [each for key, each in mine.items() if key not in set(map(id, known))]
 
 
 def inputs(body: Body, arguments: Arguments) -> list[VariableTracker]:
-    """An input of the body for each argument, whether it is used or not."""
+    """Create an input of the body for each argument, whether it is used or not."""
     trackers: list[VariableTracker] = []
     for argument in arguments:
         if isinstance(argument, TensorVariable):
@@ -115,11 +115,11 @@ def call(
     tracer: Tracer, target: Any, arguments: Sequence[Any], traced: TracedBody, keywords: dict[str, Any] | None = None,
     example: object = None,
 ) -> VariableTracker:  # fmt: skip
-    """The operator's node; what the body returned represents the node's results from now on."""
+    """Add the operator's node; the body's results represent the node's results from now on."""
     node = tracer.output.apply("call_function", target, arguments, keywords or {}, example)
     for index, output in enumerate(traced.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
-        # The trackers of the body's results now represent values of the graph around.
+        # The trackers of the body's results now represent values of the enclosing graph.
         if isinstance(output, GRAPH_VALUES) and output.node.graph is traced.body.graph:
             output.node = item
     return traced.result
@@ -137,7 +137,7 @@ def body_example(traced: TracedBody) -> object:
 def graph_values(
     tracer: Tracer, tracker: VariableTracker | None, seen: set[int] | None = None, *, look: bool = False
 ) -> Iterator[Any]:
-    """The tensors and symbolic numbers that a value leads to, each once; ``look``: also where nothing looked yet."""
+    """The tensors and symbolic numbers in a value, each once; ``look``: also in lazy trackers, which it realises."""
     seen = set() if seen is None else seen
     if isinstance(tracker, LazyVariable):
         tracker = realise(tracer, tracker) if look else tracker.realised
@@ -182,7 +182,7 @@ def leaves(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracker
 
 
 def structure(tracer: Tracer, tracker: VariableTracker) -> object:
-    """The pytree without its leaves, to be compared."""
+    """The structure of a pytree, without its leaves, for comparisons."""
     match realise(tracer, tracker):
         case SequenceVariable() as sequence:
             return (sequence.cls, tuple(structure(tracer, item) for item in sequence.items))

@@ -1,7 +1,7 @@
-"""Answers of built-in classes: a method takes an operand, or leaves the operator to the operand's class.
+"""Operands of built-in classes: a method accepts an operand, or returns NotImplemented.
 
-    1 + "a"        int.__add__ gives NotImplemented: str is asked next
-    {1} | Frozen   set.__or__ takes every set
+    1 + "a"        int.__add__ returns NotImplemented: str's method is called next
+    {1} | Frozen   set.__or__ accepts every set
 
 In torch: nothing; its trackers list the operands they take. Read next: nbcompile/tracing/calls/operations.py
 """
@@ -21,17 +21,17 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 _SEQUENCES = (str, bytes, tuple, list)
 _OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
-"""Methods of sequences, asked last: where neither operand implements the operator for numbers."""
+"""Methods of sequences, which are called last: if neither operand implements the operator as a number."""
 
 
 def takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
-    """True if an operator of a built-in class answers for the operand: then the operand's class is not asked."""
+    """True if a built-in class implements the operator for the operand: the operand's class is then not consulted."""
     kind, operand = _kind(owner), _kind(other)
     return kind is not object and is_taken(kind, name, operand)
 
 
 def _kind(value: VariableTracker) -> type:
-    """The built-in class that a value is of, or derives from; ``object``: an operand like any other."""
+    """The built-in class of a value, or its built-in base class; ``object`` for any other operand."""
     value = built_in_part(value)
     if isinstance(value, TensorVariable):
         return torch.Tensor
@@ -47,9 +47,9 @@ _SAMPLES: dict[type, Callable[[], object]] = {
 
 @functools.cache
 def is_taken(kind: type, name: str, operand: type) -> bool:
-    """True if a method of a built-in class answers to an operand of another one."""
-    # Rather than listing which built-in class accepts which, the method is called with a sample of each and its answer
-    # kept. Errors count as an answer: only NotImplemented continues to the other operand.
+    """True if a method of a built-in class accepts an operand of another one."""
+    # Instead of a list of classes that accept each other, the method is called with a sample of each, and the result
+    # is cached. An error counts as acceptance: only NotImplemented continues with the other operand.
     method = getattr(kind, name, None)
     if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
         return False

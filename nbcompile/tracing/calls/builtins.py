@@ -1,8 +1,8 @@
 """Python's built-in functions while tracing.
 
-Answered here where the answer is known (``len``, ``isinstance``, ``getattr``);
-what can be said in Python is a polyfill (library.py). Conversions, ``min`` and ``max``, and what is computed while
-tracing are in conversions.py, extremes.py and folding.py.
+This module has those with a result that tracing knows (``len``, ``isinstance``, ``getattr``);
+those that can be written in Python have polyfills (library.py). Conversions, ``min`` and ``max``, and constant folding
+are in conversions.py, extremes.py and folding.py.
 
 In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 """
@@ -123,14 +123,14 @@ def _delattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 @handles(callable)
 def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    # On the class itself: hasattr would find the metaclass's, that makes objects.
+    # On the class itself: hasattr would find the metaclass's ``__call__``, which creates objects.
     has_call = any("__call__" in base.__dict__ for base in value.python_type().__mro__)
     return ConstantVariable(isinstance(value, CALLABLE_KINDS) or has_call)
 
 
 @handles(id)
 def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # Addresses differ from process to process, so nothing that used one can be stored.
+    # Addresses differ from process to process, so a trace that used one cannot be stored.
     tracer.depend_on_process("the id of an object")
     # The id of an object from outside is a number that programs compare and use as a key: the object is guarded.
     value = realise(tracer, arguments[0])
@@ -143,7 +143,7 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 
 @handles(hash)
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    tracer.depend_on_process("a hash")  # of texts, it is another one in every process
+    tracer.depend_on_process("a hash")  # that of a string differs in every process
     value = realise(tracer, arguments[0])
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__hash__"):
         return tracer.call_special(value, "__hash__", [])
@@ -238,7 +238,7 @@ def _dir(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 
 
 def of_the_frame(tracer: Tracer, name: str) -> breaks.Unsupported:
-    """The break of a builtin that looks at its caller's locals: it needs the user's frame, whole."""
+    """The break of a builtin that reads its caller's locals: it needs the user's whole frame."""
     reason = breaks.unsupported(breaks.BUILTIN_OPERATOR, f"builtin {name} of the frame", name=name, types="()")
     reason.needs_frame = True
     return reason

@@ -1,4 +1,4 @@
-"""Checks and assertions of torch: decided now, or an operator where only the run knows.
+"""Checks and assertions of torch: decided while tracing, or an operator if only the run can decide.
 
     torch._check(x.shape[0] > 3)      a guard, if the size is a symbol
     torch._check(False, lambda: m)    raises here, with eager mode's class and text
@@ -42,7 +42,7 @@ def _constrain_as_size(tracer: Tracer, arguments: Arguments, keywords: Keywords)
 
 
 def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
-    """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
+    """The text of ``lambda: "too large"``, for the error at run time; [] for one that is computed."""
     for message in messages:
         code = getattr(realise(tracer, message), "code", None)
         if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
@@ -64,9 +64,9 @@ CHECKS: dict[Any, type[Exception]] = {
 def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
-        # A condition on symbols is a guard, or an assertion at run time if only the run knows it.
+        # A condition on symbols is a guard, or an assertion at run time if only the run can decide it.
         messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
-        if messages:  # what torch._check becomes in the end, when it can say what the user wrote
+        if messages:  # the same operator as of torch._check, with the user's message
             return tracer.apply(torch._assert_scalar, [condition, *messages])
         return tracer.apply(torch._check, [condition])
     # The condition is known to be false: the program raises here, and may catch it.
@@ -78,7 +78,7 @@ def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords)
 
 
 def _own_message(check: Any) -> str:
-    """The text of a check that is given none."""
+    """The text of a check without a message."""
     try:
         check(False)
     except CHECKS[check] as error:

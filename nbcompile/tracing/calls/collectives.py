@@ -1,11 +1,11 @@
-"""Collectives between processes, and what a process group answers.
+"""Collectives between processes, and properties of process groups.
 
     all_gather_tensor(x, 0, group)      traced: all_gather_into_tensor(x, 2, "0"), wait_tensor
     torch.distributed.all_reduce(y)     the functional operator, and a copy into y
-    group.size(), get_rank(group)       constants: the group is promised to be this one
+    group.size(), get_rank(group)       constants, with a guard on the group
 
-Not traced, so that eager mode's own call runs: what returns before it is done (``async_op``), a tensor that needs a
-gradient (eager mode's has none through an in-place write), and arguments that eager mode refuses or converts.
+The graph breaks, so that eager mode's own call runs, for an asynchronous call (``async_op``), a tensor that needs a
+gradient (in eager mode, an in-place write has none), and arguments for which eager mode raises or converts.
 
 In torch: CollectiveFunctionRewriteVariable in torch/_dynamo/variables/functions.py,
 torch/_dynamo/variables/distributed.py. Read next: torch_functions.py
@@ -47,13 +47,13 @@ def _refused(name: str, why: str) -> breaks.Unsupported:
 
 
 def _group_of(value: VariableTracker) -> Any:
-    """The process group that a tracker is for; None: it is no group."""
+    """The process group of a tracker; None: it is no group."""
     found = getattr(value, "value", None)
     return found if isinstance(found, torch.distributed.ProcessGroup) else None
 
 
 def _of_group(question: str, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Answer of a process group, which never changes; the group is promised to be this one."""
+    """A property of a process group, which never changes; a guard compares the group."""
     values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
     group = _group_of(values[0]) if len(values) == 1 else None
     if group is None:
@@ -72,7 +72,7 @@ def _asked(question: str, name: str) -> None:
 
     @handles_named(MODULE, name)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """About a group, or about the default one, or about one that is named."""
+        """A property of a group, of the default group, or of a named one."""
         values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
         if len(values) == 1 and _group_of(values[0]) is not None:
             return _of_group(question, tracer, values, {})
@@ -80,7 +80,7 @@ def _asked(question: str, name: str) -> None:
 
 
 def _group_of_ranks(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """A group that is there already; to make one is a collective of its own."""
+    """An existing group; the creation of one is a collective itself."""
     known: list[Any] = [each[0] for value in arguments if (each := whole(tracer, value)) is not None]
     is_known = len(known) == 3 and not keywords
     found = torch_internals.registered_group(*known) if is_known else None
@@ -104,8 +104,8 @@ def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments
         raise _refused(name, str(error)) from error
     given = {key: realise(tracer, value) for key, value in bound.items()}
     group = given.setdefault("group", ConstantVariable(None))
-    # In a process that is no member of a group, torch gives the number GroupMember.NON_GROUP_MEMBER
-    # for it, and eager mode's call returns at once with a warning: nothing for a graph.
+    # In a process that is no member of a group, torch represents it by the number GroupMember.NON_GROUP_MEMBER,
+    # and eager mode's call returns immediately with a warning, which cannot be in a graph.
     if not (group.is_constant() and group.constant() is None) and _group_of(group) is None:
         raise _refused(name, "the process is no member of the group")
     asynchronous = given.get("async_op", ConstantVariable(False))
@@ -115,7 +115,7 @@ def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments
 
 
 def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
-    """Refuse tensors that eager mode refuses, converts, or differentiates in another way."""
+    """Break the graph for tensors for which eager mode raises, converts, or differentiates in another way."""
     examples = [value.example for value in values if isinstance(value, TensorVariable)]
     if len(examples) != len(values):
         raise _refused(name, "an argument is no tensor")
@@ -128,7 +128,7 @@ def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
 
 
 def _reduction(name: str, given: Bound, tracer: Tracer) -> ConstantVariable:
-    """The reduction in words; a sum where none is given."""
+    """The name of the reduction; a sum if none is given."""
     if "op" not in given:
         return ConstantVariable("sum")
     kinds: Any = torch.distributed.ReduceOp

@@ -134,7 +134,7 @@ def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[obj
 
 
 def _forms_of_types(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
-    """Two forms of types, or one and a class: each subscript creates a new object, which compares by value."""
+    """Two generic aliases, or one and a class: each subscript creates a new object, which compares by value."""
     if not any(isinstance(side, TypeFormVariable) for side in (left, right)):
         return None
     if not all(
@@ -203,7 +203,7 @@ def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) 
 
 
 def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
-    # To read all keys guards them: another entry would change the result.
+    # Reading all keys adds guards on them: another entry would change the result.
     left.keys(tracer), right.keys(tracer)
     ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
     if ordered and list(left.entries) != list(right.entries):

@@ -1,11 +1,11 @@
-"""``torch._dynamo.comptime``: functions of the program that are called while it is traced, and look at the trace.
+"""``torch._dynamo.comptime``: functions of the program that are called while it is traced, and inspect the trace.
 
     comptime.print(y)                Tensor(shape=(4,), dtype=torch.float32), once, when the frame is compiled
     @comptime
     def _(ctx):                      ctx is a ComptimeContext, ctx.get_local("y") a ComptimeValue
         assert ctx.get_local("n").is_python_constant()
 
-Nothing of it is a node. Without a compiler the calls do nothing, or print what was computed.
+The calls add no nodes. Without a compiler they do nothing, or print the computed values.
 
 In torch: torch/_dynamo/comptime.py. Read next: nbcompile/tracing/frame/translator.py
 """
@@ -49,14 +49,14 @@ MODULE = "torch._dynamo.comptime"
 
 
 class ComptimeValue:
-    """A value of the traced program, as the functions that look at the trace see it."""
+    """A value of the traced program, for functions that inspect the trace."""
 
     def __init__(self, tracer: Tracer, tracker: VariableTracker) -> None:
         self._tracer = tracer
         self._tracker = realise(tracer, tracker)
 
     def as_proxy(self) -> object:
-        """The node of the graph; of a list or tuple those of its items."""
+        """The node of the graph; for a list or tuple those of its items."""
         if isinstance(self._tracker, (ListVariable, TupleVariable)):
             return [ComptimeValue(self._tracer, each).as_proxy() for each in self._tracker.unpack(self._tracer)]
         return self._tracker.proxy()
@@ -79,15 +79,15 @@ class ComptimeValue:
         return self._tracker.python_type()
 
     def is_python_constant(self) -> bool:
-        """True if tracing knows the value whole."""
+        """True if the whole value is known while tracing."""
         return self._tracker.is_constant()
 
     def as_python_constant(self) -> object:
-        """The value, where tracing knows it whole."""
+        """The value, if it is wholly known while tracing."""
         return self._tracker.constant()
 
     def is_dynamic(self) -> bool:
-        """True of a number that is a symbol."""
+        """True for a number that is a symbol."""
         return isinstance(self._tracker, SymbolicVariable) and not _is_known(self._tracker)
 
     def force_static(self) -> None:
@@ -114,7 +114,7 @@ def _is_known(number: SymbolicVariable) -> bool:
 
 
 def _shown(tracer: Tracer, tracker: VariableTracker) -> str:
-    """Text of a value: of a tensor what is known without its data."""
+    """Text of a value; that of a tensor has only its metadata."""
 
     def shown(part: VariableTracker) -> str:
         return _shown(tracer, part)
@@ -144,7 +144,7 @@ def _shown(tracer: Tracer, tracker: VariableTracker) -> str:
 
 
 class ComptimeContext:
-    """The trace so far: what a function that ``comptime`` calls is given."""
+    """The trace so far: the argument of a function that ``comptime`` calls."""
 
     def __init__(self, tracer: Tracer, depth: int = 0) -> None:
         self._tracer = tracer
@@ -212,7 +212,7 @@ class ComptimeContext:
         print("".join(traceback.format_list(list(map(_summary, lines)))), file=file)
 
     def print_guards(self, *, file: IO[str] | None = None) -> None:
-        """Print what has been promised about the inputs so far."""
+        """Print the guards so far."""
         print("\n".join(_guard_lines(self._tracer)), file=file)
 
     def sleep(self, sec: float) -> None:
@@ -264,7 +264,7 @@ def _call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @contextlib.contextmanager
 def _own_errors() -> Iterator[None]:
-    """An error of the function is the program's own, and no mistake of the compiler."""
+    """Raise an error of the function as the program's own, not as an internal error of the compiler."""
     try:
         yield
     except (breaks.Unsupported, ObservedException, ComptimeError):
@@ -308,7 +308,7 @@ def _sleep(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles_named(MODULE, "_Comptime.breakpoint")
 def _breakpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """The debugger, in the frame that holds the trace: ``ctx.print_locals()``, ``ctx.get_local(name)``."""
+    """The debugger, in a frame with the trace: ``ctx.print_locals()``, ``ctx.get_local(name)``."""
     ctx = ComptimeContext(tracer)
     sys.breakpointhook()  # noqa: T100  (what the program asked for)
     del ctx

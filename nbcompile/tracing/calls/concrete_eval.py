@@ -1,12 +1,12 @@
-"""Concrete value of a tensor of the graph in this very call: the graph so far is run on copies of the inputs.
+"""Concrete value of a tensor of the graph in the traced call: the graph so far runs on copies of the inputs.
 
     @torch.compiler.assume_constant_result
     def largest(x): ...
 
-    largest(x + 1)      called while tracing, with what x + 1 is now
+    largest(x + 1)      called while tracing, with the value of x + 1 in this call
 
-A result that is said to be constant may depend on tensors. The program's own
-tensors, and its stream of random numbers, are as before afterwards.
+A result that the program declares constant may depend on tensors. The run does not
+change the program's own tensors, nor the state of random number generators.
 
 In torch: torch/_dynamo/utils.py (get_real_value). Read next:
 nbcompile/tracing/calls/annotations.py
@@ -22,7 +22,7 @@ from nbcompile.tracing.protocol import Tracer
 
 
 def real_value(tracer: Tracer, node: object) -> object:
-    """The value of a node, after all that the graph does until now."""
+    """The value of a node, after all nodes of the graph so far."""
     assert isinstance(node, torch.fx.Node)
     inputs = tracer.output.inputs.placeholders
     values = [tracer.real_value(source) for _, source in inputs]

@@ -1,4 +1,4 @@
-"""Construction of objects: what calling a class means; and attributes of classes.
+"""Construction of objects by calls of classes, and attributes of classes.
 
     Point(1, y)       object.__new__, then Point.__init__ is traced
     Pair(a, b)        a named tuple, known item by item
@@ -85,7 +85,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     """``cls(...)``."""
     cls = owner.value
     arguments, keywords = in_order(tracer, cls, arguments, keywords)
-    if cls is BackwardHook:  # of a module's own call, reached past the module: nn.Module.__call__(net, x)
+    if cls is BackwardHook:  # as in a direct call of nn.Module.__call__(net, x)
         raise breaks.unsupported(breaks.BACKWARD_HOOKS, "BackwardHook(...)", name="The module")
     handler = registry.handler(cls)
     if handler is not None:
@@ -107,7 +107,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
 
 
 def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """An object of a class of which nothing but its base classes says how it is created."""
+    """Create an object of a class without a handler, by its base classes."""
     cls = owner.value
     if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
         return tracer.apply(cls, arguments, keywords)
@@ -122,10 +122,10 @@ def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, k
 
 
 def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> tuple[Arguments, Keywords]:
-    """The arguments as the Python code that makes the object instead of C code takes them.
+    """The arguments for the Python code that creates the object instead of C code.
 
     Raises:
-        what the class itself raises for them: the Python code would do so later, or not at all.
+        the error of the class itself for them: the Python code would raise it later, or not at all.
     """
     # CPython calls ``iter`` on the arguments when the object is created.
     given = list(arguments)
@@ -144,13 +144,13 @@ def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Key
 
 
 def _class_as_constant(tracer: Tracer, argument: VariableTracker) -> VariableTracker:
-    """A class of numbers as the constant that it is: ``np.dtype(np.float32)``."""
+    """A class of numbers as a constant: ``np.dtype(np.float32)``."""
     known = realise(tracer, argument)
     return ConstantVariable(known.value) if isinstance(known, ClassVariable) else known
 
 
 ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
-"""Classes of iterators that ask for the iterators of these arguments at once."""
+"""Classes of iterators that call ``iter`` on these arguments when they are created."""
 
 
 READ_AT_ONCE: dict[type, slice] = {
@@ -163,7 +163,7 @@ READ_AT_ONCE: dict[type, slice] = {
 def _read_at_once(
     tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 ) -> tuple[Sequence[VariableTracker], dict[str, VariableTracker]]:
-    """The arguments with tuples instead of what is read: a list may be changed before the first item is asked for."""
+    """The arguments with tuples instead of iterables that are read: a list may change before the first ``next``."""
     read = READ_AT_ONCE[cls]
     whole = [realise(tracer, argument).listed(tracer) for argument in arguments[read]]
     named = dict(keywords)
@@ -176,11 +176,11 @@ CHECKED: dict[type, int | None] = {
     enumerate: 1, itertools.islice: 1, itertools.repeat: 1, itertools.count: 0, itertools.combinations: 1,
     itertools.combinations_with_replacement: 1, itertools.permutations: 1, itertools.product: None,
 }  # fmt: skip
-"""Classes of iterators that check numbers at once: behind how many arguments (None: only those that are named)."""
+"""Classes of iterators that check numbers when created: from which position on (None: only keyword arguments)."""
 
 
 def _check_numbers(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> None:
-    """Refuse in Python's words what cannot be a number of items."""
+    """Raise Python's error for a value that cannot be a number of items."""
     before = CHECKED[cls]
     first = len(arguments) if before is None else min(before, len(arguments))
     values = [realise(tracer, each) for each in (*arguments[first:], *keywords.values())]
@@ -192,7 +192,7 @@ def _check_numbers(tracer: Tracer, cls: type, arguments: Arguments, keywords: Ke
 
 
 def _forget_log(tracer: Tracer) -> None:
-    # torch makes this one module without running its constructor, so that the graph has no log of it.
+    # torch creates this one module without running its constructor, so that the graph has no log node of it.
     node = next(each for each in reversed(tracer.output.graph.nodes) if each.target is torch._C._log_api_usage_once)
     tracer.output.erase(node)
 
@@ -245,7 +245,7 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 
 
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Instance of a user's class, created as its metaclass makes it."""
+    """Create an instance of a user's class as its metaclass does."""
     cls = owner.value
     # A metaclass's ``__call__`` decides how instances are created (singletons, registries): it is traced as written.
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
@@ -279,7 +279,7 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
     # The order of ``type.__getattribute__``: a data descriptor of the metaclass, the class's own members, then whatever
     # else the metaclass has.
     if name == "__dict__" and isinstance(owner.source, ConstantSource):
-        source = None  # copy.copy reads this view of a class that the program created an object of: it is not guarded
+        source = None  # copy.copy reads this view of the class of a created object: it needs no guard
     if name == "__dict__" and source is not None and not rules.is_trusted_module(str(cls.__module__)):
         return ClassDictVariable(cls, source)
     if (of_metaclass := _metaclass_attribute(tracer, owner, cls, name, source)) is not None:
@@ -302,7 +302,7 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
 def _metaclass_attribute(
     tracer: Tracer, owner: VariableTracker, cls: type, name: str, source: Source | None
 ) -> VariableTracker | None:
-    """``cls.name`` where the metaclass answers: a property of it, or what the class itself lacks; else None."""
+    """``cls.name`` by the metaclass: a property of it, or an attribute that the class itself lacks; else None."""
     found_on_meta = class_lookup(type(cls), name)
     on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
     if isinstance(found_on_meta, property) and found_on_meta.fget is not None:

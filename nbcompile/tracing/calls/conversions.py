@@ -50,9 +50,9 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         return ConstantVariable(tracer.evaluate(cls, *_as_given(plain, arguments, keywords)))
     if len(values) == 1 and (number := _graph_number(tracer, cls, values[0])) is not None:
         return number
-    # What is left to convert with a symbol among it (int(text, s0), bytes(s0)) gives no
-    # symbol: the number becomes a constant, with a guard. Only str of a number without a
-    # value yet can wait: to_text makes it a template that is filled after the graph has run.
+    # Other conversions with a symbolic argument (int(text, s0), bytes(s0)) have no symbolic
+    # result: the number becomes a constant, with a guard. Only str of an unbacked number
+    # can be deferred: to_text creates a template that is filled after the graph has run.
     if any(isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()) for value in values):
         return convert(tracer, cls, *_as_given([_specialised(value) for value in values], arguments, keywords))
     if len(values) > 1:
@@ -62,13 +62,13 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
 
 
 _CONVERSIONS = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}
-"""The method that an object has for the conversion into a type."""
+"""The method for the conversion into a type."""
 
 
 def _as_given(
     values: Sequence[Value], arguments: Arguments, keywords: Keywords
 ) -> tuple[list[Value], dict[str, Value]]:
-    """Values of positional and of keyword arguments, apart again."""
+    """Values of positional and of keyword arguments, separated again."""
     positional = list(values[: len(arguments)])
     return positional, dict(zip(keywords, values[len(arguments) :], strict=True))
 
@@ -81,7 +81,7 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
         number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
     if isinstance(value, SymbolicVariable) and cls in (int, float):
-        if value.python_type() is bool:  # SymPy has no number of a truth value: what is asked of it later fails
+        if value.python_type() is bool:  # SymPy cannot convert a truth value to a number: later operations would fail
             return ConstantVariable(cls(value.specialise()))
         is_int = cls is int and value.python_type() is int
         return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
@@ -89,11 +89,11 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
 
 
 def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTracker:
-    """The conversion that the object's class defines."""
+    """Convert by the method that the object's class defines."""
     if cls is str:
         return to_text(tracer, value, "")
     if isinstance(value, ObjectVariable):
-        # CPython's order (PyNumber_Long, PyNumber_Float): of a class with both methods, __index__ is not called.
+        # CPython's order (PyNumber_Long, PyNumber_Float): if a class has both methods, __index__ is not called.
         for name in (_CONVERSIONS[cls], "__index__"):
             if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])
@@ -107,7 +107,7 @@ def _specialised(value: VariableTracker) -> VariableTracker:
 
 
 def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
-    """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
+    """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of a value that is no constant."""
     if isinstance(value, ObjectVariable):
         # ``str`` falls back to ``__repr__``, never the other way round.
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
@@ -139,7 +139,7 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
         inside = to_text(tracer, value.mapping, "r")
         if inside.is_constant():
             return f"mappingproxy({inside.constant()})" if conversion == "r" else str(inside.constant())
-    # A function of a module: one that is bound to an object has the object's address in its text.
+    # Only a builtin of a module: the text of a bound one has the object's address.
     if isinstance(value, BuiltinVariable) and isinstance(getattr(value.value, "__self__", None), types.ModuleType):
         return repr(value.value)
     return None
@@ -189,7 +189,7 @@ def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 
 def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> VariableTracker:
-    """A function of one value with a special method behind it: ``abs``, ``round``, ``math.floor``."""
+    """A function of one value that calls a special method: ``abs``, ``round``, ``math.floor``."""
     value, *rest = (realise(tracer, each) for each in arguments)
     if value.is_constant() and all(each.is_constant() for each in rest):
         return ConstantVariable(tracer.evaluate(function, (value.constant(), *(each.constant() for each in rest))))
@@ -197,8 +197,8 @@ def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> 
         return tracer.apply(operator.abs if function is abs else function, (value, *rest))
     if isinstance(value, SymbolicVariable):
         return tracer.apply(operator.abs if function is abs else function, (value, *rest))
-    # Of these special methods tensors have __abs__ only: math.floor and
-    # math.ceil then make a float, which reads the data, and round refuses.
+    # Tensors have only __abs__ of these special methods: math.floor and
+    # math.ceil then convert to a float, which reads the data, and round raises.
     if isinstance(value, TensorVariable):
         name = method.strip("_")
         raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({value.describe()})", name=name, types="Tensor")

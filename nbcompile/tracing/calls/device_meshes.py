@@ -1,6 +1,6 @@
-"""Slices of a mesh of devices: created while tracing, and again by eager mode where the program returns one.
+"""Slices of a device mesh: created while tracing, and reconstructed if the program returns one.
 
-    mesh["dp"]             the mesh is promised to be this one, the slice is known: nothing in the graph
+    mesh["dp"]             a guard on the mesh, the slice is known: no node
     mesh["dp"].size()      a constant
     return mesh["dp"]      a call of DeviceMesh.__getitem__ after the graph: a new object, as in eager mode
 
@@ -46,7 +46,7 @@ def _slice(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     known = whole(tracer, others[0]) if len(others) == 1 else None
     is_changed = tracer.side_effects.changed(mesh) is not None
     sliced = None if value is None or known is None or is_changed else _sliced(value, known[0])
-    if sliced is None:  # what it reads until it raises is guarded where it is read
+    if sliced is None:  # it raises: values that it reads until then are guarded by the trace
         function = mesh.python_type().__getitem__  # type: ignore[index]
         return tracer.call(FunctionVariable(function), arguments, keywords)
     if mesh.source is not None:

@@ -2,7 +2,7 @@
 
     {} | {}                       dict
     OrderedDict() | {}            OrderedDict; so is {} | OrderedDict(), a subclass that has the operator itself
-    Counter() | {}                dict: Counter's own method refuses, and that of dict makes a dict
+    Counter() | {}                dict: Counter's own method returns NotImplemented, and dict's creates a dict
 
 In torch: DictVariable of torch/_dynamo/variables/dicts.py. Read next: nbcompile/tracing/calls/operations.py
 """
@@ -25,9 +25,9 @@ _IN_C = (collections.OrderedDict, collections.defaultdict, dict)
 
 
 def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """The union of two dicts, or objects of classes that derive from dict; methods in Python were asked before."""
+    """The union of two dicts or objects of subclasses of dict, whose methods in Python were called before."""
     if left.python_type() is right.python_type() and _own(left.python_type()) is None:
-        # Its method in Python has refused already, and of two operands of one class only the left one is asked.
+        # Its method in Python returned NotImplemented, and of two operands of one class only the left one's is called.
         name = left.type_name()
         tracer.raise_exception(TypeError, f"unsupported operand type(s) for |: '{name}' and '{name}'")
     implemented = _implementation(left.python_type(), right.python_type())
@@ -50,7 +50,7 @@ def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> Vari
 
 
 def _implementation(left: type, right: type) -> type:
-    """The class whose ``|`` in C makes the result, in CPython's order."""
+    """The class whose ``|`` in C creates the result, in CPython's order."""
     found = [_own(left), _own(right)]
     if left is not right and issubclass(right, left) and found[0] is not found[1]:
         found.reverse()
@@ -58,7 +58,7 @@ def _implementation(left: type, right: type) -> type:
 
 
 def _own(cls: type) -> type | None:
-    """The class that gives this one its operator; None if that is written in Python."""
+    """The class from which this one inherits its operator; None if that is written in Python."""
     if isinstance(getattr(cls, "__or__", None), types.FunctionType):
         return None
     return next(owner for owner in _IN_C if issubclass(cls, owner))

@@ -4,9 +4,9 @@
                          new = torch.empty_like(w); new.copy_(grad[0])
                          w.grad = new, or w.grad.add_(new)          without gradients
 
-The derivative is one node, which runs on the fake tensors like any other. The graph of autograd that it walks must
-begin in the traced code: what an input was computed from is only known at a call. It may not be walked again by who
-gets a result, as its saved tensors are freed then; where it would be, the graph ends before the derivative.
+The derivative is one node, which runs on the fake tensors like any other. The autograd graph that it traverses must
+begin in the traced code, as the history of an input is known only at a call. A returned result must not lead into the
+same autograd graph, whose saved tensors the derivative frees: otherwise the graph breaks before the derivative.
 
 In torch: method_backward of torch/_dynamo/variables/tensor.py and handle_autograd_grad of variables/torch.py. Read
 next: nbcompile/tracing/polyfills/autograd.py
@@ -34,9 +34,9 @@ from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 from nbcompile.tracing.variables.tensor import TensorVariable, method
 
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
-"""Attributes of a leaf that change, or look at, the gradient that it is given; None without hooks."""
+"""Attributes of a leaf with hooks that change or read its gradient; None without hooks."""
 RETURNED = "autograd.grad"
-"""An earlier attempt found that a result is returned whose saved tensors the derivative frees."""
+"""True if an earlier attempt returned a result whose saved tensors the derivative frees."""
 
 
 @handles(torch.autograd.grad)
@@ -98,10 +98,10 @@ def _is_true(tracer: Tracer, given: Keywords, *names: str) -> bool:
 
 
 def _tensors(tracer: Tracer, value: VariableTracker | None) -> tuple[TensorVariable, ...]:
-    """The tensors that an argument is, or holds.
+    """The tensors in an argument.
 
     Raises:
-        breaks.Unsupported: it holds something else (a ``GradientEdge``).
+        breaks.Unsupported: it contains something else (a ``GradientEdge``).
     """
     value = None if value is None else realise(tracer, value)
     items: Iterable[VariableTracker] = [value] if isinstance(value, TensorVariable) else ()
@@ -130,7 +130,7 @@ def _leaves(tracer: Tracer, result: TensorVariable) -> tuple[TensorVariable, ...
 
 
 def _expect_plain_leaf(tracer: Tracer, leaf: TensorVariable, context: str) -> None:
-    """Refuse a leaf whose gradient cannot be stored after the graph, which calls no hooks."""
+    """Break the graph for a leaf whose gradient cannot be stored after the graph, which calls no hooks."""
     if leaf.source is None or not leaf.example.is_leaf:
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="into a tensor created here")
     tracer.guard(AttrSource(leaf.source, "grad_fn"), GuardKind.NONE_MATCH, None)
@@ -141,21 +141,21 @@ def _expect_plain_leaf(tracer: Tracer, leaf: TensorVariable, context: str) -> No
         tracer.guard(AttrSource(leaf.source, name), GuardKind.NONE_MATCH, None)
 
 
-# --- the graph of autograd that is walked --------------------------------------------------------------------------
+# --- the traversed autograd graph -----------------------------------------------------------------------------------
 
 
 def _check(
     tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[TensorVariable], *, is_kept: bool
 ) -> None:
-    """Check that the derivative can be a node, and remember which buffers it frees."""
+    """Check that the derivative can be a node, and record which buffers it frees."""
     output = tracer.output
     if output.body is not output.root:
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, "", problem="inside of a function given to an operator")
     if RETURNED in output.refused:
         raise breaks.unsupported(breaks.GRADIENT_RETURNED, "")
     walked = _walked(tracer, outputs, inputs)
-    # A derivative frees what autograd saved on its way, unless it is kept. A second derivative through the same nodes
-    # would fail in eager mode as well.
+    # A derivative frees the saved tensors of the nodes that it traverses, unless the graph is retained. A second
+    # derivative through the same nodes would fail in eager mode as well.
     freed = set() if is_kept else {each for each in walked if each.name() != _ACCUMULATES}
     if not freed.isdisjoint(output.freed_by_gradients):
         raise breaks.unsupported(breaks.GRADIENT_TWICE, "")
@@ -166,12 +166,12 @@ _ACCUMULATES = "torch::autograd::AccumulateGrad"
 
 
 def _walked(tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[TensorVariable]) -> set[Any]:
-    """The nodes of autograd's graph that the derivative of some tensors by others goes through.
+    """The nodes of the autograd graph that the derivative of some tensors by others traverses.
 
     Raises:
         breaks.Unsupported: some of them were created outside of the compiled function.
     """
-    # The walk ends at the inputs of the derivative.
+    # The traversal ends at the inputs of the derivative.
     ends = {each.example.grad_fn for each in inputs if each.example.grad_fn is not None}
     walked = set(autograd_graph.reachable((each.example for each in outputs), ends))
     given = {id(each.node) for each in inputs}
@@ -181,7 +181,7 @@ def _walked(tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[
 
 
 def _expect_leaf(tracer: Tracer, example: object, source: Source, walked: set[Any], *, is_input: bool) -> None:
-    """Nobody knows what an input of the graph was computed from: its own graph of autograd is not walked."""
+    """Error for an input of the graph with a history, which is unknown while tracing."""
     if not isinstance(example, torch.Tensor) or not example.requires_grad or is_input:
         return
     if example.grad_fn is None:

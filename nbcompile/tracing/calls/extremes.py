@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``min`` and ``max``: the first of the smallest (greatest) items."""
     given = arguments if len(arguments) > 1 else realise(tracer, arguments[0]).unpack(tracer)
-    items = [realise(tracer, item) for item in given]  # those of an iterator are looked at when they are used
+    items = [realise(tracer, item) for item in given]  # those of an iterator are realised when they are used
     key, default = keywords.get("key"), keywords.get("default")
     if len(arguments) > 1 and default is not None:
         tracer.evaluate(function, (0, 0), {"default": 0})  # refuses it
@@ -37,12 +37,12 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
     if not items:
         if default is not None:
             return default
-        tracer.evaluate(function, ([],))  # raises; in which words depends on the version
+        tracer.evaluate(function, ([],))  # raises; the message depends on the version
     return _best(tracer, symbol, items) if key is None else _best_by_key(tracer, symbol, items, key)
 
 
 def _best(tracer: Tracer, symbol: str, items: list[VariableTracker]) -> VariableTracker:
-    # Symbols and tensors are not asked for their values: they become nodes, without a guard.
+    # Values of symbols and tensors are not read: the calls become nodes, without a guard.
     best = items[0]
     for item in items[1:]:
         is_symbolic = isinstance(item, SymbolicVariable) or isinstance(best, SymbolicVariable)
@@ -66,9 +66,9 @@ def _best_by_key(tracer: Tracer, symbol: str, items: list[VariableTracker], key:
 
 
 def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """Choose one of two tensors with one element each, or end the graph where the choice decides more than a value."""
-    # Python asks `right > left`, and keeps the first otherwise: so it does of two equal ones, and if one is NaN.
-    # torch.maximum gives a NaN, either zero, and half of a gradient to each of two equal ones.
+    """Choose one of two tensors with one element each; break the graph if they differ in more than their value."""
+    # Python evaluates `right > left`, and keeps the first if it is false: also for equal ones, and if one is NaN.
+    # torch.maximum propagates NaN, returns either zero, and splits the gradient between equal ones.
     is_better = comparisons.compare(tracer, symbol, right, left)
     if not _are_alike(left, right):
         # A number or a tensor, of one dtype or another: Python's own type of the result depends on data.
@@ -77,7 +77,7 @@ def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, righ
 
 
 def _are_alike(left: VariableTracker, right: VariableTracker) -> bool:
-    """Return whether both are tensors of one element whose results differ in value only."""
+    """Return whether both are tensors of one element that differ only in value."""
     if not isinstance(left, TensorVariable) or not isinstance(right, TensorVariable):
         return False
     examples = left.example, right.example
@@ -93,6 +93,6 @@ def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
         tracer.evaluate(sum, ([], first()))  # refuses it
     total: VariableTracker | None = None
     while (item := iterator.next_item(tracer)) is not None:
-        addend = realise(tracer, item)  # looked at before the start value, as the iterator is
+        addend = realise(tracer, item)  # realised before the start value, as the iterator is read first
         total = operations.binary(tracer, "+", realise(tracer, start if total is None else total), addend)
     return realise(tracer, start) if total is None else total

@@ -1,4 +1,4 @@
-"""Functions of torch that make a tensor of numbers, of a list, or of another tensor's data.
+"""Functions of torch that create a tensor from numbers, from a list, or from another tensor's data.
 
     torch.tensor([x[0], 2.0])        stacked in the graph: the function itself would read the data
     torch.full((2, 3), x.sum())      empty ; fill_
@@ -31,7 +31,7 @@ def _maker(function: object) -> None:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
         OperatorVariable.refuse_leaf(tracer, function, keywords)
         if _reads_numbers(tracer, function, data):
-            # It reads the data of a list with tensors, and accepts no symbolic bool: stacked in the graph instead.
+            # It reads the data of a list with tensors, and accepts no symbolic bool: the graph stacks them instead.
             return tracer.apply(torch._refs.tensor, arguments, keywords)
         return tracer.apply(function, arguments, keywords)
 
@@ -47,7 +47,7 @@ def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(torch.Tensor._make_subclass)
 def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""
+    """``torch.Tensor._make_subclass(cls, data)``: the constructor of tensors of a class without own operators."""
     cls, data = (realise(tracer, each) for each in arguments[:2])
     value = getattr(cls, "value", None)
     wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
@@ -70,7 +70,7 @@ def _legacy(cls: type) -> None:
 
 
 def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
-    """True if torch's own definition must replace a factory function: it would read numbers that only a run knows.
+    """True if torch's own definition must replace a factory function that would read numbers of the run.
 
     Those are symbolic numbers and tensors of one number, also in a list; a list with larger tensors is an error
     in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.

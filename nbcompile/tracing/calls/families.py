@@ -29,7 +29,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 SYMBOLIC_MATH: Mapping[Any, Any] = {
     function: vars(torch)[f"_sym_{name}"] for name, function in vars(math).items() if f"_sym_{name}" in vars(torch)
 }
-"""Functions of math, and what they are on symbols."""
+"""Functions of math, and their symbolic forms."""
 
 
 def _rounding(function: Callable[..., Any], method: str) -> Handler:

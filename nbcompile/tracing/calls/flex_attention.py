@@ -1,9 +1,9 @@
-"""Attention whose scores a function changes: the function, and that of the mask, become graphs of their own.
+"""Flex attention: the functions that modify and mask the scores become graphs of their own.
 
     flex_attention(q, k, v, score_mod=f)     get_attr score_mod_0 ; get_attr mask_fn_0 ; flex_attention(l_q_, ...)
 
-Both functions are traced with numbers in tensors for the position that they are
-asked about. With such a number they may index: that stays an operator.
+Both functions are traced with zero-dimensional tensors for a position. They may
+index with such a tensor: this remains an operator.
 
 In torch: FlexAttentionHigherOrderVariable in torch/_dynamo/variables/higher_order_ops.py.
 Read next: higher_order.py
@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 class _IndexingByTensors(TorchFunctionMode):
-    """A number in a tensor as an index is an operator, and no question about its value."""
+    """Let an index by a zero-dimensional tensor be an operator, which does not read its value."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -58,13 +58,13 @@ def _flex_attention(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     lifted = (tuple(traced_score.body.lifted), tuple(traced_mask.body.lifted))
     target: object = OPERATORS.flex_attention
     operands = (*given, score_node, mask_arguments, scale.proxy(), options.proxy(), *lifted)
-    # Torch differentiates the function here, and has a mode of its own for what is indexed by numbers in tensors.
+    # Torch differentiates the function here, and has a mode for indexing by zero-dimensional tensors.
     with torch._C._EnableTorchFunction():
         return tracer.result(tracer.output.apply("call_function", target, operands, {}))  # type: ignore[arg-type]
 
 
 def _number(tracer: Tracer, query: TensorVariable, dtype: torch.dtype | None) -> torch.Tensor:
-    """A number in a tensor, like the query (a score) or of a type of its own (a position)."""
+    """A zero-dimensional tensor, of the query's type (a score) or of another one (a position)."""
     with tracer.output.fake_mode:
         return query.example.new_empty((), dtype=dtype, requires_grad=dtype is None and query.example.requires_grad)
 

@@ -2,8 +2,8 @@
 
     math.gcd(12, 8)            4, a constant of the trace
     "{}-{}".format(*[1, 2])    "1-2": containers of constants count, nested ones too
-    torch.cuda.is_available()  a constant, which a later process asks for again (folds_of_process)
-    sys.getrecursionlimit()    a constant, which each later call asks for again (folds_with_guard)
+    torch.cuda.is_available()  a constant, which a later process checks again (folds_of_process)
+    sys.getrecursionlimit()    a constant, which a guard checks at each call (folds_with_guard)
 
 In torch: can_constant_fold_through of torch/_dynamo/variables/builtin.py and torch.py. Read next: library.py
 """
@@ -35,7 +35,7 @@ def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywo
 def _computed(
     tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords
 ) -> tuple[list[object], dict[str, object], object]:
-    """The constants that a function is given, and what it returns."""
+    """The constants among a function's arguments, and its result."""
     values = [realise(tracer, each) for each in arguments]
     named = {name: realise(tracer, each) for name, each in keywords.items()}
     known = [whole(tracer, each) for each in (*values, *named.values())]
@@ -72,8 +72,8 @@ def folds_or_traces(function: object, polyfill: Callable[..., object]) -> None:
 
 
 def folds_of_process(*functions: object) -> None:
-    """Register functions whose answer stays the same while the process lives: computed while tracing, and asked again
-    by a later process. No guard compares it: what can change between two calls needs :func:`folds_with_guard`.
+    """Register functions whose result never changes within a process: computed while tracing, and checked again by a
+    later process. No guard compares it: a result that can change between two calls needs :func:`folds_with_guard`.
     """
     for function in functions:
         handles(function)(functools.partial(fold_of_process, function))
@@ -87,8 +87,8 @@ def fold_of_process(function: object, tracer: Tracer, arguments: Arguments, keyw
 
 
 def folds_with_guard(*functions: Callable[[], object]) -> None:
-    """Register functions without arguments whose answer can change between two calls, but not within a traced function
-    (what changes it breaks the graph): computed while tracing, and compared by a guard at each call.
+    """Register functions without arguments whose result can change between two calls, but not within a traced function
+    (a change breaks the graph): computed while tracing, and compared by a guard at each call.
     """
     for function in functions:
         handles(function)(functools.partial(_guarded, function))
@@ -103,8 +103,8 @@ def _guarded(
 
 
 def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer], object]) -> None:
-    """Register a function without arguments whose answer a traced function can change, too: computed while tracing, and
-    a guard compares what it answered when the frame was entered.
+    """Register a function without arguments whose result a traced function can change, too: computed while tracing, and
+    a guard compares its result at the entry of the frame.
     """
 
     def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -117,7 +117,7 @@ def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer
 
 @handles(pow)
 def _pow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # Two arguments are the operator, which may be given tensors or symbols; three are whole numbers.
+    # With two arguments it is the operator, whose operands may be tensors or symbols; with three all are integers.
     return (
         operations.binary(tracer, "**", realise(tracer, arguments[0]), realise(tracer, arguments[1]))
         if len(arguments) == 2 and not keywords

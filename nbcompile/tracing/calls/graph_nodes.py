@@ -1,4 +1,4 @@
-"""Nodes of the graph and the trackers of what they compute.
+"""Nodes of the graph and the trackers of their results.
 
     torch.sin(x)    create_node    n = graph.call_function(torch.sin, (x,))    TensorVariable(n)
     x.dim()         the same       no node: the number is known, and guarded through x
@@ -67,7 +67,7 @@ def create_node(
             inner = error.inner_exception
             raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
         raise
-    # The operator ran under the real filters of the module ``warnings``. Filters that the traced code sets are not
+    # The operator ran under the real filters of the module ``warnings``. Filters of the traced code are not
     # installed yet, so it is unknown whether this warning is shown, ignored or raised.
     if len(tracer.output.warnings) > warned and tracer.side_effects.stored_globals(vars(warnings)):
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -104,7 +104,7 @@ def _deep(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
 
 
 def result(tracer: Tracer, node: torch.fx.Node) -> VariableTracker:
-    """The tracker of what a node computes; a constant needs no node."""
+    """The tracker of a node's result; a constant needs no node."""
     example = node.meta[EXAMPLE]
     match example:
         case torch.Tensor():

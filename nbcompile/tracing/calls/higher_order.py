@@ -1,10 +1,10 @@
-"""Operators that are given functions: torch.cond, torch.while_loop, checkpoint and their like.
+"""Higher-order operators, whose arguments are functions: torch.cond, torch.while_loop, checkpoint, ...
 
     torch.cond(p, f, g, (x,))      get_attr cond_true_0 ; get_attr cond_false_0 ; cond(p, .., .., (l_x_, ...))
     checkpoint(f, x)               get_attr wrap_body_0 ; tag_activation_checkpoint(.., l_x_)
 
-Each function is traced into a body (bodies.py). Most of these operators are an
-error where a function cannot be traced whole; a checkpoint only breaks the graph.
+Each function is traced into a body (bodies.py). If a function cannot be traced as a
+whole, most of these operators raise an error; a checkpoint only breaks the graph.
 
 In torch: torch/_dynamo/variables/higher_order_ops.py. Read next: regions.py, autograd.py
 """
@@ -51,7 +51,7 @@ OPERATORS = torch.ops.higher_order
 
 @contextlib.contextmanager
 def capturing_whole(tracer: Tracer) -> Iterator[None]:
-    """Trace for an operator that has no meaning outside of a graph: what would break the graph is an error."""
+    """Trace for an operator that exists only in a graph: a graph break is an error."""
     try:
         yield
     except breaks.Unsupported as error:
@@ -63,7 +63,7 @@ def capturing_whole(tracer: Tracer) -> Iterator[None]:
 
 
 def captured_whole(name: str) -> Callable[[Handler], Handler]:
-    """A handler of such an operator; keywords are given by position."""
+    """A handler of such an operator; keywords are passed by position."""
 
     def decorate(handler: Handler) -> Handler:
         @functools.wraps(handler)
@@ -97,7 +97,7 @@ def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     # keeping its intermediate results.
     traced = trace_body(tracer, arguments[0], arguments[1:], rest)
     node = tracer.output.install("wrap_body", traced.body)
-    if make_contexts is not None:  # asked when the graph is differentiated, and not traced
+    if make_contexts is not None:  # called when the graph is differentiated, and not traced
         node.meta[EXAMPLE].meta["_checkpoint_context_fn"] = _real_value(tracer, make_contexts)
     known = {name: each.constant() for name, each in settings.items()}
     target = OPERATORS.tag_activation_checkpoint
@@ -105,7 +105,7 @@ def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 
 
 def _real_value(tracer: Tracer, tracker: VariableTracker) -> Any:
-    """Value behind a tracker, if nothing of it is computed by the run itself."""
+    """The value of a tracker, if no part of it is computed by the graph."""
     match realise(tracer, tracker):
         case PartialVariable() as partial:
             given = [_real_value(tracer, each) for each in partial.arguments.unpack(tracer)]
@@ -160,8 +160,8 @@ def _check_pure(body: Body, name: str) -> None:
 
 
 def _same_inputs(tracer: Tracer, one: Body, other: Body) -> tuple[torch.fx.Node, ...]:
-    """Both bodies take the same inputs: what both use, then what only one uses, by name."""
-    # An order that both graphs compute alike, whichever was traced first.
+    """Give both bodies the same inputs: values that both use, then those that only one uses, by name."""
+    # An order that does not depend on which graph was traced first.
     in_both = [node for node in one.lifted if node in other.lifted]
     only_one = [node for node in one.lifted if node not in other.lifted]
     only_other = [node for node in other.lifted if node not in one.lifted]
@@ -172,13 +172,13 @@ def _same_inputs(tracer: Tracer, one: Body, other: Body) -> tuple[torch.fx.Node,
 
 
 def _take(body: Body, order: Sequence[torch.fx.Node]) -> None:
-    """Give a body just these inputs, behind those that are no lifted ones."""
+    """Give a body exactly these lifted inputs, after its other inputs."""
     first = next(node for node in body.graph.nodes if node.op != "placeholder")
     with body.graph.inserting_before(first):
         for outer in order:
             fresh = body.graph.placeholder(outer.name)
             fresh.meta[EXAMPLE] = outer.meta[EXAMPLE]
-            # The body has an input for this value already: its uses move to the new one, so that all
+            # The body has an input for this value already: its users move to the new one, so that all
             # inputs are in order.
             if outer in body.lifted:
                 body.lifted[outer].replace_all_uses_with(fresh)
@@ -187,7 +187,7 @@ def _take(body: Body, order: Sequence[torch.fx.Node]) -> None:
 
 
 def _call_flat(tracer: Tracer, target: object, arguments: Sequence[object], result: VariableTracker) -> VariableTracker:
-    """The operator's node, run on fake values; its results in the structure that the functions return."""
+    """Add the operator's node, run on fake values; return its results in the structure that the functions return."""
     node = tracer.output.apply("call_function", target, arguments, {})  # type: ignore[arg-type]
     fresh = tracer.result(node).unpack(tracer)
     return rebuilt(tracer, result, iter(fresh))
@@ -226,7 +226,7 @@ def _loop_body(tracer: Tracer, function: VariableTracker, arguments: Arguments) 
 
 def _sliced(tracer: Tracer, tensors: Arguments) -> list[VariableTracker]:
     """First slice of each tensor, on which the functions are traced; no such slice stays in the graph."""
-    # In a body that is thrown away: the node of ``select`` is needed for its example only.
+    # In a body that is discarded: the node of ``select`` is needed only for its example.
     with tracer.output.inside(tracer.output.new_body()):
         return [tracer.apply_method("select", [each, ConstantVariable(0), ConstantVariable(0)]) for each in tensors]
 

@@ -39,7 +39,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 NO_CLASS = object()
-"""Instead of a value that is no class; Python refuses each such value with the same words."""
+"""Placeholder for a value that is no class; Python raises the same error for each such value."""
 
 
 @handles(isinstance)
@@ -61,7 +61,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 
 
 def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
-    """Answer of ``isinstance`` for a value whose ``__class__`` is its type."""
+    """Result of ``isinstance`` for a value whose ``__class__`` is its type."""
     cls, candidates = value.python_type(), _flat(classes)
     if cls not in candidates and _meets_protocol(tracer, value, wanted):
         return True
@@ -82,14 +82,14 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
 
 
 def _nominal(cls: type, classes: object) -> object:
-    """The classes without the protocols, which have answered about a value of class ``cls``."""
+    """The classes without the protocols, which were evaluated for a value of class ``cls``."""
     if not any(map(instances.is_protocol, _asked_classes(classes))):
         return classes
     return tuple(part for part in _parts(classes) if not isinstance(part, type) or instances.is_nominal(cls, part))
 
 
 def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
-    """Answer of ``isinstance`` for one class, or for what is given instead of one."""
+    """Result of ``isinstance`` for one class, or for another value in its position."""
     is_class = isinstance(part, type) or class_lookup(type(part), "__subclasscheck__") is not MISSING
     if not is_class or isinstance(part, types.GenericAlias):
         tracer.evaluate(isinstance, (None, part))  # Python's own error
@@ -99,7 +99,7 @@ def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
 def _answer_of_class(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, candidates: Sequence[type]
 ) -> bool:
-    """Answer of ``isinstance`` for an object that is asked for its ``__class__``: a mock object, a proxy."""
+    """Result of ``isinstance`` for an object whose ``__class__`` is read: a mock object, a proxy."""
     known = all(hook in (type.__instancecheck__, abc.ABCMeta.__instancecheck__) for hook in map(_check_of, candidates))
     if not known or not isinstance(value, ObjectVariable) or _is_no_class(wanted):
         raise breaks.unsupported(
@@ -120,7 +120,7 @@ def _check_of(cls: type) -> object:
 
 
 def _is_no_class(wanted: VariableTracker) -> bool:
-    """True if an object with ``__bases__`` may be meant as a class, or is among several that may."""
+    """True if an object with ``__bases__`` may count as a class, or a tuple contains one."""
     if isinstance(wanted, TupleVariable):
         return any(map(_is_no_class, wanted.items))
     return isinstance(wanted, ObjectVariable)
@@ -138,11 +138,11 @@ def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[
 def _metaclass_answer(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: Sequence[type]
 ) -> bool | None:
-    """Trace ``__instancecheck__`` of a user's metaclass and return its answer; None if no class has one."""
+    """Trace ``__instancecheck__`` of a user's metaclass and return its result; None if no class has one."""
     for candidate in classes:
         if isinstance(candidate, types.GenericAlias):
             break
-        if candidate is value.python_type():  # the class itself: its metaclass is not asked
+        if candidate is value.python_type():  # the class itself: its metaclass is not called
             return None if class_is_computed(candidate) else True
         hook = type(candidate).__instancecheck__
         if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
@@ -157,7 +157,7 @@ def _metaclass_answer(
 
 
 def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> bool:
-    """Ask the protocols among the classes about an object. What they find is guarded: no registry knows of it."""
+    """Evaluate the protocols among the classes for an object, with guards on the attributes: they use no registry."""
     if not isinstance(value, ObjectVariable):
         return False
     classes = class_values(tracer, wanted)
@@ -168,7 +168,7 @@ def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
             continue
         address = wanted.source if classes is candidate else None
         answer = candidate in value.cls.__mro__
-        # As in typing: the class first, whose answer ABCMeta remembers, and then the object.
+        # As in typing: the class first, whose result ABCMeta caches, and then the object.
         if not answer and instances.has_methods_only(candidate):
             answer = bool(tracer.evaluate(issubclass, (value.cls, candidate)))
             _assume_of_class(tracer, value.cls, candidate, address)
@@ -181,10 +181,10 @@ def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
 
 
 def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
-    """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
+    """Record the result of each class with a check of its own, since no guard reads a registry."""
     cls, classes = value.python_type(), class_values(tracer, wanted)
-    # Abstract classes and protocols: their answer depends on registrations, which no guard reads. The process remembers
-    # them for itself, and the disk cache asks again.
+    # Abstract classes and protocols: their result depends on registrations, which no guard reads. It is an assumption
+    # of the trace, which the disk cache checks again.
     for candidate in _asked_classes(classes):
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
@@ -207,7 +207,7 @@ def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source |
 
 
 def answers_by_itself(cls: type) -> bool:
-    """True if a class decides what is an instance or a subclass of it by more than the order of bases."""
+    """True if the instance check or subclass check of a class uses more than the method resolution order."""
     metaclass = type(cls)
     own = type.__instancecheck__, type.__subclasscheck__
     return (metaclass.__instancecheck__, metaclass.__subclasscheck__) != own
@@ -218,7 +218,7 @@ def _hook_source(cls: VariableTracker) -> Source | None:
 
 
 def typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """A value of which only the type is asked: for a string or truth value nobody looked at, that is the promise."""
+    """A value of which only the type is read: a lazy string or truth value is guarded only by its type."""
     if isinstance(tracker, LazyVariable) and tracker.realised is None and type(tracker.value) in (str, bool):
         tracer.guard(tracker.source, GuardKind.TYPE_MATCH, type(tracker.value))
         return tracker
@@ -234,7 +234,7 @@ def _flat(classes: object) -> list[type]:
 
 
 def _parts(classes: object) -> Iterator[object]:
-    """Classes, and what is given instead of one, in order."""
+    """Classes, and other values in their positions, in order."""
     if isinstance(classes, (tuple, types.UnionType)):
         for part in classes if isinstance(classes, tuple) else classes.__args__:
             yield from _parts(part)
@@ -243,7 +243,7 @@ def _parts(classes: object) -> Iterator[object]:
 
 
 def _asked_classes(classes: object) -> list[type]:
-    """The classes among what is given, those of a union included."""
+    """The classes among the values, including those of a union."""
     return [part for part in _parts(classes) if isinstance(part, type) and not isinstance(part, types.GenericAlias)]
 
 

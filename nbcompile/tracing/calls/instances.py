@@ -1,7 +1,7 @@
-"""Answers to isinstance about values that are no Python objects here: tensors, and samples for classes that ask.
+"""Results of ``isinstance`` for values without a Python object while tracing: tensors, and samples for protocols.
 
     isinstance(x, torch.FloatTensor)      by the type of the fake tensor
-    isinstance(3.5, HasScale)             a protocol with attributes looks at a value: any float does
+    isinstance(3.5, HasScale)             a protocol with attributes reads those of a value: any float is a sample
 
 In torch: BuiltinVariable.call_isinstance in torch/_dynamo/variables/builtin.py. Read next: builtins.py
 """
@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def sample(value: VariableTracker) -> object:
-    """A value of the same class with the same attributes; protocols look at those. MISSING where none is at hand."""
+    """A value of the same class with the same attributes, which protocols read; MISSING if there is none."""
     if isinstance(value, LazyVariable):
         return value.value
     if value.is_constant():
@@ -39,7 +39,7 @@ MARKS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is
 
 
 def is_marked(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
-    """True if a tensor says by an attribute that it is a parameter or a buffer; guarded."""
+    """True if an attribute of a tensor marks it as a parameter or a buffer; guarded."""
     mark = MARKS.get(cls)
     if mark is None or issubclass(value.python_type(), cls):
         return False
@@ -60,7 +60,7 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
             if issubclass(value.cls, cls) or is_marked(tracer, value, cls):
                 return True
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
-            # ``torch.FloatTensor`` and the like are no classes of any tensor: their names say dtype and device.
+            # No tensor is of a class like ``torch.FloatTensor``, which means a dtype and a device.
             if example.type() == f"torch.{cls.__name__}":
                 return True
         elif is_nominal(value.cls, cls) and tracer.evaluate(issubclass, (value.cls, cls)):
@@ -74,7 +74,7 @@ def is_protocol(cls: type) -> bool:
 
 
 def has_methods_only(cls: type) -> bool:
-    """True for a protocol without data, of which ``issubclass`` is answered."""
+    """True for a protocol without data members, which ``issubclass`` accepts."""
     return all(callable(getattr(cls, name, None)) for name in _members(cls))
 
 
@@ -83,7 +83,7 @@ def _members(cls: type) -> Collection[str]:
 
 
 def is_nominal(subclass: type, cls: type) -> bool:
-    """True if ``issubclass`` may be asked: a protocol with attributes refuses, and ``meets`` has answered for it."""
+    """True if ``issubclass`` may be called: a protocol with data members raises, and ``meets`` has evaluated it."""
     return not is_protocol(cls) or cls in subclass.__mro__
 
 
@@ -93,7 +93,7 @@ def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
 
 
 def meets_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
-    """Return whether ``meets`` holds for one of some classes; ``list[int]`` is refused unless one before it answers."""
+    """Return whether ``meets`` holds for one of the classes; ``list[int]`` raises unless an earlier class matches."""
     for index, cls in enumerate(classes):
         if isinstance(cls, types.GenericAlias):
             if not set(classes[:index]).isdisjoint(value.python_type().__mro__):
@@ -113,12 +113,12 @@ def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
 
 def _has(tracer: Tracer, value: VariableTracker, name: str, is_method: bool) -> bool:
     of_class = class_lookup(value.python_type(), name)
-    # What a tensor computes (``grad_fn``) is no matter: it has it.
+    # The value of a computed attribute (``grad_fn``) does not matter, only that it exists.
     if isinstance(value, TensorVariable) and of_class is not MISSING and not isinstance(of_class, property):
         return not (is_method and of_class is None)
     if not tracer.has_attribute(value, name):
         return False
     if not is_method:
         return True
-    found = realise(tracer, value.get_attribute(tracer, name))  # ``m = None`` says that there is no such method
+    found = realise(tracer, value.get_attribute(tracer, name))  # ``m = None`` declares that there is no such method
     return not (found.is_constant() and found.constant() is None)

@@ -1,8 +1,8 @@
 """Built-in classes as constructors, and the standard library.
 
-A constructor makes the tracker of its kind (``list(x)``, ``range(3)``); what has
-a meaning in Python (``zip``, ``map``, ``functools.reduce``) is traced through a
-function from polyfills/.
+A constructor creates the tracker of its kind (``list(x)``, ``range(3)``); functions
+that can be written in Python (``zip``, ``map``, ``functools.reduce``) are traced
+through a polyfill from polyfills/.
 
 In torch: torch/_dynamo/polyfills and variables/builtin.py. Read next:
 nbcompile/tracing/polyfills/builtins.py
@@ -185,7 +185,7 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     real = getattr(cls, "value", None)
     if not isinstance(real, type):
         tracer.raise_exception(TypeError, f"super() argument 1 must be a type, not {cls.type_name()}")
-    # Of a class, both the class itself and its metaclass may be meant.
+    # For a class, both the class itself and its metaclass are possible.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
     if not any(real in kind.__mro__ for kind in kinds):  # no class is asked
         tracer.raise_exception(TypeError, "super(type, obj): obj must be an instance or subtype of type")
@@ -309,7 +309,7 @@ def _wrap_triton(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 
 @handles_named("collections", "namedtuple")
 def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # The function itself would ask its caller, which is the tracer.
+    # The function itself would read its caller's frame, which is the tracer's.
     module = keywords.get("module", ConstantVariable(None))
     if module.is_constant() and module.constant() is None:
         keywords = {**keywords, "module": ConstantVariable(tracer.module_name())}
@@ -389,7 +389,7 @@ for _function, _meaning in (
 
 @handles(torch.nn.Module.__getattr__)
 def _member(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """The member of a module, also where the module's own ``__getattr__`` asks for it."""
+    """The member of a module, also if the module's own ``__getattr__`` reads it."""
     owner, name = (realise(tracer, each) for each in arguments)
     assert isinstance(owner, NNModuleVariable)
     found = owner.member(tracer, str(name.constant()))

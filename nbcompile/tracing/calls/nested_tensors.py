@@ -2,8 +2,8 @@
 
     torch.nested.nested_tensor_from_jagged(v, o)      nested_view_from_values_offsets_lengths(l_v_, l_o_, None)
 
-What else is done with them is an operator: their class answers to it, on fake tensors while tracing and on real ones
-when the graph runs. Their ragged size is a symbol, so that another ragged size needs no other graph.
+All other calls are operators that their class implements, on fake tensors while tracing and on real ones when the graph
+runs. Their ragged size is a symbol, so that one graph serves all ragged sizes.
 
 In torch: torch/nested/_internal/nested_tensor.py and torch/_dynamo/trace_rules.py. Read next:
 nbcompile/tracing/variables/wrappers.py
@@ -29,7 +29,7 @@ NODES: tuple[Any, ...] = (
     torch.nested.to_padded_tensor,
     *torch_internals.jagged_constructors(),
 )
-"""Functions that are one node, whatever they do inside."""
+"""Functions whose call is one node."""
 
 
 def _node(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -1,12 +1,12 @@
 """Operators on numbers that mean the same in a graph as in Python.
 
-    a // k     k is promised not to be zero: a graph does not raise
-    1 / k      ints are promised to be floats without rounding: Python rounds only the quotient
-    1 << k     k is promised to be a number of bits that an int of the graph has
-    a ** b     a float is promised to be positive: of others Python's power may be complex, or raises
+    a // k     a guard that k is not zero: a graph does not raise
+    1 / k      a guard that ints are exact as floats: Python rounds only the quotient
+    1 << k     a guard that k is less than the number of bits of an int in a graph
+    a ** b     a guard that a float is positive: Python's power of others may be complex, or raises
     (k > 3) == 1    a truth value is no number in SymPy, where this is False: it becomes a constant
 
-Where that does not hold, Python's operator is asked, and the numbers are constants.
+If the guard does not hold now, Python's operator is evaluated, and the numbers are constants.
 
 In torch: nothing. Read next: nbcompile/tracing/inputs/int64_bounds.py, for the size of the result
 """
@@ -26,10 +26,10 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 EXACT = 2**53
-"""Up to here each int is a float."""
+"""Largest number up to which each int is exact as a float."""
 BITS = 62
 LOGICAL = frozenset({operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor})
-"""Operators of two truth values whose result is one."""
+"""Operators whose result is a truth value for two truth values."""
 
 
 def operands_of(
@@ -42,7 +42,7 @@ def operands_of(
 
 
 def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
-    # SymPy compares a truth value with 1 without an error, and says that they differ.
+    # SymPy compares a truth value with 1 without an error, and returns that they differ.
     if isinstance(other, (SymbolicVariable, ConstantVariable)) and _is_truth_value(value):
         known = value.specialise() if isinstance(value, SymbolicVariable) else value.constant()
         return ConstantVariable(int(known))  # type: ignore[call-overload]
@@ -56,22 +56,22 @@ def _is_truth_value(value: VariableTracker) -> bool:
 def is_as_in_python(
     tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> bool:
-    """True if an operator may go into the graph; what that takes is promised."""
+    """True if an operator may be in the graph; adds the guards that this requires."""
     expected = _EXPECTED.get(function)
-    # Constants first: they must be small enough. Then what the operator itself demands, with guards on the symbols.
+    # Constants first: they must be small enough. Then the operator's own conditions, as guards on the symbols.
     if not all(_has_room(each) for each in (left, right)):
         return False
     return expected is None or not _is_known(left, right) or expected(tracer, left, right)
 
 
 def _is_known(*operands: VariableTracker) -> bool:
-    """True if tracing has an example of each: of what only the run knows nothing is promised."""
+    """True if each has an example: unbacked numbers have no guards."""
     return all(each.example.node.has_hint() for each in operands if isinstance(each, SymbolicVariable))
 
 
 def _has_room(operand: VariableTracker) -> bool:
     value = None if isinstance(operand, SymbolicVariable) else operand.constant()
-    if arrays.is_array(value):  # NumPy's scalars bring NumPy's types into the result
+    if arrays.is_array(value):  # NumPy's scalars promote the result to NumPy's types
         return False
     return not isinstance(value, int) or abs(value) <= ROOM
 

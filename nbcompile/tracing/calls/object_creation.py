@@ -72,11 +72,11 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     else:
         instance = with_class_source(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")
-    # ``object`` refuses arguments if neither method is overridden; the class of that name gives Python's words for it.
+    # ``object`` raises for arguments if neither method is overridden; a class of that name raises Python's message.
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
         tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
     kind = instance.python_type()
-    if cls not in kind.__mro__:  # as in CPython, no class is asked
+    if cls not in kind.__mro__:  # as in CPython, without ``isinstance``
         return instance
     if class_lookup(kind, "__init__") is not init:  # a subclass
         tracer.call(tracer.bind(instance, kind, "__init__"), arguments, keywords)
@@ -96,11 +96,11 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
 def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
     """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
     builtin = builtin_base(cls)
-    if builtin is object and cls.__flags__ & ABSTRACT:  # the other built-in classes do not look at the flag
+    if builtin is object and cls.__flags__ & ABSTRACT:  # the other built-in classes ignore the flag
         tracer.evaluate(object.__new__, (cls,))
     known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
-    # A class in C may keep data that no attribute shows: such an object cannot be reconstructed from attributes.
-    # So does a subclass of defaultdict: the factory.
+    # A class in C may have data that is no attribute: such an object cannot be reconstructed from attributes.
+    # So has a subclass of defaultdict: the factory.
     if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls is not object):
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
@@ -138,7 +138,7 @@ CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, coll
 
 
 def builtin_base(cls: type) -> type:
-    """The built-in class that lays out the object: the first one in the method order that makes its objects in C."""
+    """The built-in class that defines the object's layout: the first in the MRO with a ``__new__`` in C."""
     return next(
         base
         for base in cls.__mro__

@@ -1,12 +1,12 @@
-"""A call that is one node of the graph, whatever goes in and comes out.
+"""A call that is one node of the graph, with any arguments and results.
 
     @nbcompile.nonstrict_trace
     def g(model, pair): ...            node flat_apply_capture(weight, bias, first, second)
 
-The arguments are taken apart into tensors, which the node reads, and everything
-else, which it keeps as it was; a module gives its parameters and buffers. When
-the node runs, the arguments are put together again. The result is taken apart
-in the same way.
+The arguments are flattened into tensors, which are the node's inputs, and other
+values, which are constants; a module is flattened into its parameters and buffers.
+When the node runs, the arguments are unflattened. The result is flattened in the
+same way.
 
 In torch: torch/_higher_order_ops/flat_apply.py. Read next: annotations.py
 """
@@ -35,7 +35,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 Build = Callable[[Any], object]
-"""Puts a value together, given all the leaves."""
+"""Function that unflattens a value from all the leaves."""
 
 
 @dataclass(slots=True)
@@ -46,15 +46,15 @@ class _ResultLayout:
 
 
 class _UnsupportedOutput(Exception):
-    """The function returned what cannot be taken apart."""
+    """Error for a result that cannot be flattened."""
 
 
 def opaque_call(
     tracer: Tracer, function: Callable[..., Any], name: str, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     """Call a function as one node of the graph."""
-    # The function sees Python values, the node takes tensors. So each argument is taken apart into leaves, and
-    # ``target``, which the node calls, puts it together again.
+    # The function takes Python values, the node takes tensors. So each argument is flattened into leaves, and
+    # ``target``, which the node calls, unflattens it.
     leaves: list[VariableTracker] = []
     build = [taken_apart(tracer, each, leaves) for each in arguments]
     build_named = {key: taken_apart(tracer, each, leaves) for key, each in keywords.items()}
@@ -66,7 +66,7 @@ def opaque_call(
             result = function(
                 *(make(values) for make in build), **{key: make(values) for key, make in build_named.items()}
             )
-        # The result is taken apart as well: the node returns a flat tuple, and ``rebuild`` makes its trackers.
+        # The result is flattened as well: the node returns a flat tuple, and ``rebuild`` creates its trackers.
         outputs: list[Any] = []
         returned.rebuild = _described(result, outputs)
         return tuple(outputs)
@@ -95,7 +95,7 @@ def _node(tracer: Tracer, target: Callable[..., object], leaves: list[object]) -
 
 
 def taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[VariableTracker]) -> Build:
-    """An argument as its tensors, which are added to ``leaves``, and what puts it together again."""
+    """Flatten an argument: add its tensors to ``leaves``, and return the function that unflattens it."""
     tracker = realise(tracer, argument)
     match tracker:
         case TensorVariable() | SymbolicVariable():
@@ -105,8 +105,8 @@ def taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[Variable
             return lambda _: tracker.value
         case BaseFunctionVariable() if hasattr(tracker, "function"):
             return lambda _: tracker.function
-        # Before ObjectVariable, of which it is a subclass: a module that exists is not taken apart,
-        # only its tensors are.
+        # Before ObjectVariable, its base class: an existing module is not flattened,
+        # only its tensors are inputs.
         case NNModuleVariable() if not tracker.is_new():
             return _module(tracer, tracker, leaves)
         case ObjectVariable():
@@ -131,7 +131,7 @@ def _container(tracer: Tracer, cls: type, items: list[VariableTracker], leaves: 
 
 
 def _module(tracer: Tracer, tracker: NNModuleVariable, leaves: list[VariableTracker]) -> Build:
-    """A module is kept; its parameters and buffers are inputs of the node."""
+    """Flatten a module, which is a constant, into its parameters and buffers, which are inputs of the node."""
     positions: dict[str, int] = {}
     for name in torch_internals.module_tensors(tracker.value):
         owner: VariableTracker = tracker
@@ -161,7 +161,7 @@ def _object(tracer: Tracer, tracker: ObjectVariable, leaves: list[VariableTracke
         return lambda values: tracker.cls(**{name: part(values) for name, part in named.items()})
     children, context = tracer.call(tracer.wrap(known.flatten, None), [tracker]).unpack(tracer)
     parts = [taken_apart(tracer, each, leaves) for each in realise(tracer, children).unpack(tracer)]
-    # The context is data without tensors, so it can be built already now.
+    # The context is data without tensors, so it can be built now.
     kept = taken_apart(tracer, context, [])(())
     return lambda values: known.unflatten([part(values) for part in parts], kept)
 

@@ -45,7 +45,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable)
-"""Values whose operators are all known here: what none of them takes, Python refuses as well."""
+"""Values whose operators are all implemented here: for other operands Python raises, too."""
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
 WITH_METHODS = (ObjectVariable, TupleVariable)
 """Trackers whose value may be of a class of the program, which defines its operators."""
@@ -72,7 +72,7 @@ def binary(
         return tracer.constant_or_wrap(evaluated(tracer, function, left, right, written))
     written = written or (f"{symbol}=" if in_place else symbol, left, right)
     if in_place and rule.in_place is not None:  # the object itself changes
-        # None: there is no `__iadd__`, or it gave NotImplemented; then `x += y` is `x = x + y`.
+        # None: there is no `__iadd__`, or it returned NotImplemented; then `x += y` is `x = x + y`.
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
@@ -100,12 +100,12 @@ def _text_operation(
 def _binary_of_values(
     tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written
 ) -> VariableTracker:
-    """An operation that no method of the operands answered: on tensors, containers and types."""
-    # A tensor, and an operand without a method for it: the operator becomes a node, and torch itself raises.
+    """An operation that no method of the operands implements: on tensors, containers and types."""
+    # A tensor, and an operand without a method for it: the operator becomes a node, for which torch itself raises.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         result = in_graph(tracer, BINARY[symbol].function, left, right)
         repeated = next((part for part in (left, right) if isinstance(part, SequenceVariable)), None)
-        # To the graph a deque is a list, and a size a tuple.
+        # In a graph a deque is a list, and a size a tuple.
         return repeated.like(result.items) if repeated and isinstance(result, SequenceVariable) else result
     combined = _containers(tracer, symbol, left, right, written)
     if combined is not None:
@@ -122,7 +122,7 @@ def evaluated(
     right: VariableTracker,
     written: Written | None,
 ) -> Any:
-    """Python's answer for two constants; its TypeError names the operands that the program wrote."""
+    """Python's result for two constants; its TypeError names the operands that the program wrote."""
     try:
         return tracer.evaluate(function, (left.constant(), right.constant()))
     except ObservedException as error:
@@ -133,7 +133,7 @@ def evaluated(
 
 
 def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> bool:
-    """True if a built-in class in C, which an operand's class derives from, has an answer that no tracker gives."""
+    """True if a built-in base class in C implements an operator that no tracker implements."""
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
         return False
     rule = COMPARISONS.get(symbol) or BINARY[symbol.removesuffix("=")]
@@ -142,8 +142,8 @@ def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> 
 
 def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """The TypeError of an operator that no operand has, or a graph break."""
-    # Trackers of WHOLE implement all operators of their values, so what is left over is Python's TypeError. For others
-    # the compiler may be at fault, and Python runs the operator.
+    # Trackers of WHOLE implement all operators of their values, so Python raises a TypeError for any other one. For
+    # other trackers an implementation may be missing: the graph breaks, and Python runs the operator.
     if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _is_answered(symbol, left, right):
         names = f"'{left.error_name()}' and '{right.error_name()}'"
         refuse_sequences(tracer, symbol, left, right)
@@ -161,13 +161,13 @@ TEXTS = (ConstantVariable, TextVariable)
 
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
-    """``"%d of %s" % values``: those of a ``%d`` are known (symbolic numbers are specialised)."""
+    """``"%d of %s" % values``: a value for ``%d`` is known (a symbolic number is specialised)."""
     if isinstance(right, TupleVariable):
         right = TupleVariable([_specialised(value) for value in right.unpack(tracer)])
     known = whole(tracer, _specialised(right))
     if known is None and (written := filled(tracer, template.value, right)) is not None:
         return written
-    if known is None:  # what ``str`` or a format makes of a value that is not known, Python finds out
+    if known is None:  # the text of an unknown value: Python computes it after a break
         raise breaks.unsupported(
             breaks.UNSUPPORTED_OPERATOR,
             f"{template.describe()} % {right.describe()}",
@@ -188,7 +188,7 @@ def by_method(
     right: VariableTracker,
     operate: Callable[[VariableTracker, VariableTracker], VariableTracker],
 ) -> VariableTracker | None:
-    """Call special methods of the operands' classes; if none answers, the operator on the built-in values inside."""
+    """Call special methods of the operands' classes; if none applies, the operator on their built-in parts."""
     if not isinstance(left, WITH_METHODS) and not isinstance(right, WITH_METHODS):
         return None
     found = special(tracer, rule, left, right)
@@ -208,7 +208,7 @@ def in_graph(
     """A node for an operator whose operands are values of the graph, or numbers."""
     operands = numbers.operands_of(function, left, right)
     of_numbers = all(isinstance(each, (SymbolicVariable, ConstantVariable)) for each in operands)
-    # A graph computes other results than Python for some numbers (calls/numbers.py): these become constants.
+    # For some numbers a graph computes other results than Python (calls/numbers.py): these become constants.
     if of_numbers and not numbers.is_as_in_python(tracer, function, *operands):
         known = [each.specialise() if isinstance(each, SymbolicVariable) else each.constant() for each in operands]
         return ConstantVariable(tracer.evaluate(function, known))
@@ -238,7 +238,7 @@ def _changed(
             method = "extend"
         case DictVariable(), "|":
             method = "update"
-        # Only another set: of a view of a dict Python makes a new set, and of a list nothing (its methods take both).
+        # Only another set: for a view of a dict Python creates a new set, for a list it raises (methods accept both).
         case SetVariable(), "|" | "&" | "-" | "^" if issubclass(left.cls, set) and _is_any_set(right):
             method, right = _SET_UPDATES[symbol], built_in_part(right)
         case ObjectVariable(base_items=DictVariable(cls=collections.OrderedDict)), "|" if left.is_built_in("__ior__"):
@@ -246,7 +246,7 @@ def _changed(
         case ObjectVariable(base_items=ContainerVariable() as items), _ if left.is_built_in(rule.in_place_method):
             return left if _changed(tracer, symbol, rule, items, right) is items else None
         case ObjectVariable(), _ if left.has_special(tracer, rule.in_place_method):
-            # Also where it is the built-in part's own: the object changes, and stays what it is.
+            # Also the built-in part's own method: the object itself changes.
             result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
             return None if result.is_constant() and result.constant() is NotImplemented else result
         case _:
@@ -258,14 +258,14 @@ def _changed(
 def _before_a_sequence(
     tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker | None:
-    """Result of the program's own ``+`` or ``*``, which Python asks before a list or deque changes in place."""
+    """Result of the program's own ``+`` or ``*``, which Python calls before a list or deque changes in place."""
     if symbol not in ("+", "*") or not isinstance(built_in_part(left), ListVariable):
         return None
     if isinstance(left, ObjectVariable):
         # A class that is defined in Python has its base's ``+=``, but not its ``*=``, among the operators of numbers.
         if symbol == "+" or not left.is_built_in(rule.in_place_method):
             return None
-        # With a method for one side it has those of both, where the base's own answers for the other.
+        # A class with a method for one side has those of both: the base's method is used for the other.
         if left.is_built_in(rule.method) and has_method(tracer, left, rule.reflected):
             return binary(tracer, symbol, left, ConstantVariable(index_of(tracer, right)))
     return (
@@ -305,7 +305,7 @@ def _containers(
         case "+", SequenceVariable(), SequenceVariable() if same_kind(left, right):
             if left.cls is right.cls is tuple and not (left.items and right.items):
                 return left if left.items else right
-            # A tuple of any class and a size make a size, whichever comes first.
+            # The sum of a size and a tuple of any class is a size, in either order.
             kind = right if right.cls is torch.Size else left
             return kind.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
@@ -333,18 +333,17 @@ def _containers(
 def _with_view(
     tracer: Tracer, symbol: str, left: SetVariable | DictViewVariable, right: VariableTracker
 ) -> VariableTracker:
-    """``&`` and its like where one side is a view of a dict's keys or items: a new set, whatever the other side is."""
+    """Set operators (``&``, ...) on a view of a dict's keys or items: a new set for any other operand."""
     if symbol != "&":
         given: VariableTracker = left
         if isinstance(left, DictViewVariable) and left.which == "keys" and left.owner.cls is dict:
-            given = left.owner  # CPython makes the set from the dict, with room for as many
+            given = left.owner  # CPython creates the set from the dict, with its capacity
         result = set_from(tracer, set, given)
         updates = {"|": "update", "-": "difference_update", "^": "symmetric_difference_update"}
         result.call_method(tracer, updates[symbol], [right], {})
         return result
-    # Of equal items those are kept that CPython meets: it goes through one side and asks the other.
-    # It iterates over the view only where the other side is a larger set or view, and items may be equal and yet
-    # differ: 1 and True.
+    # Of equal items CPython keeps those of the operand that it iterates over. It iterates over the view only if the
+    # other operand is a larger set or view. This matters, since equal items may differ: 1 and True.
     view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
     mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
     through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
@@ -392,7 +391,7 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
 def _united(
     tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool
 ) -> tuple[VariableTracker, VariableTracker]:
-    """The operands; in a union a mapping proxy is taken for its dict."""
+    """The operands; in a union a mapping proxy is replaced by its dict."""
     if symbol != "|":
         return left, right
     if in_place and isinstance(left, MappingProxyVariable):

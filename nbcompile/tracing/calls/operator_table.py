@@ -1,7 +1,7 @@
 """Operators of Python by their methods: ``a + b`` is ``__add__``, then ``__radd__``.
 
     BINARY["+"]       Operator(operator.add, "__add__", ...)
-    MIRRORED["<"]     ">": a < b asks b > a where a has no answer
+    MIRRORED["<"]     ">": a < b evaluates b > a if a has no method for it
 
 In torch: torch/_dynamo/variables/builtin.py (``_binops``). Read next: nbcompile/tracing/calls/operations.py
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator: what computes it, and the special methods behind it."""
+    """One operator: its function, and its special methods."""
 
     function: Callable[..., object]
     method: str
@@ -44,7 +44,7 @@ BINARY: dict[str, Operator] = {
     "|": Operator(operator.or_, "__or__", "__ror__", operator.ior, "__ior__"),
     "^": Operator(operator.xor, "__xor__", "__rxor__", operator.ixor, "__ixor__"),
 }
-# A comparison's reflected method is that of the mirrored comparison: for a < b, Python asks b.__gt__(a) last.
+# A comparison's reflected method is that of the mirrored comparison: for a < b, Python calls b.__gt__(a) last.
 COMPARISONS: dict[str, Operator] = {
     "<": Operator(operator.lt, "__lt__", "__gt__"),
     "<=": Operator(operator.le, "__le__", "__ge__"),

@@ -1,11 +1,11 @@
-"""Optimisers: their state is created before it is traced.
+"""Optimisers, whose state is created before the step is traced.
 
     for group in self.param_groups:
-        self._init_group(group, params, grads, ...)     run for real once: makes exp_avg, exp_avg_sq, step;
-                                                        then traced, and finds them there
+        self._init_group(group, params, grads, ...)     called once: creates exp_avg, exp_avg_sq, step;
+                                                        then traced with this state
 
-The first step is thus traced as all later ones, and not compiled twice. As torch
-does, a compiled optimiser is traced as ``capturable``: its step count stays a tensor.
+So the first step is traced as all later ones, and not compiled twice. As in torch, a
+compiled optimiser is traced as ``capturable``: its step count is a tensor.
 
 In torch: torch/_dynamo/variables/optimizer.py. Read next: nbcompile/tracing/effects/side_effects.py
 """
@@ -77,7 +77,7 @@ def _never_traced(function: types.FunctionType, reason: str) -> None:
 
 
 for _module in {sys.modules[each.__module__] for each in vars(torch.optim).values() if isinstance(each, type)}:
-    # One operator for all parameters, which has no functional form: it runs as fast as it can already.
+    # One operator for all parameters without a functional form, which a compiler cannot make faster.
     _fused: Any = vars(_module).get(f"_fused_{_module.__name__.rpartition('.')[2]}")
     if _fused is not None:
         _never_traced(getattr(_fused, "_torchdynamo_orig_callable", _fused), "don't trace into fused optimizer")

@@ -1,11 +1,11 @@
-"""Functions of torch that ask modes and their arguments: ``__torch_function__``.
+"""Overrides of torch's functions by modes and classes of arguments: ``__torch_function__``.
 
     torch.add(w, x)      mode.__torch_function__(torch.add, (W,), (w, x)), the innermost mode
                          type(w).__torch_function__(torch.add, (W,), (w, x))
 
-Asked are the innermost mode, then the classes of all arguments that override, a
+The innermost mode is called, then the classes of all arguments with an override, a
 subclass before its base class, else from left to right, until one does not
-answer NotImplemented.
+return NotImplemented.
 
 In torch: torch/_dynamo/variables/torch_function.py (dispatch_torch_function).
 Read next: nbcompile/tracing/variables/subclasses.py
@@ -44,7 +44,7 @@ SILENT = frozenset(
 
 
 def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    """Result of a function as a mode, or the classes of the arguments, override it; None where nothing overrides it."""
+    """Result of a function that a mode or the classes of the arguments override; None without an override."""
     state = tracer.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
@@ -55,7 +55,7 @@ def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywor
 def ask_about_node(
     tracer: Tracer, op: str, target: Any, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
-    """Result of a call that would become a node, as a mode or the classes of the arguments override it; or None."""
+    """Result of a call that would become a node, by the override of a mode or of the arguments' classes; or None."""
     state = tracer.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
@@ -65,9 +65,9 @@ def ask_about_node(
     elif target in SILENT:
         return None
     else:
-        # ``x - 1`` as a node has the target ``operator.sub``; ``__torch_function__`` is asked about
-        # ``torch.Tensor.sub``, and for ``1 - x`` about ``__rsub__`` with swapped operands. Which one depends on where
-        # the overriding operand is.
+        # ``x - 1`` as a node has the target ``operator.sub``; ``__torch_function__`` is called with
+        # ``torch.Tensor.sub``, and for ``1 - x`` with ``__rsub__`` and swapped operands, depending on the position of
+        # the overriding operand.
         tensors = tuple(isinstance(realise(tracer, each), TensorVariable) for each in arguments)
         takes = tensors
         if owners:
@@ -99,7 +99,7 @@ def _dispatch(
     arguments: Arguments,
     keywords: Keywords,
 ) -> VariableTracker:
-    """Ask the innermost mode, then the classes."""
+    """Call the override of the innermost mode, then those of the classes."""
     owners: list[VariableTracker] = []
     # Python's order for operands: as written, but a subclass before the class that it derives from; a class once.
     for owner in asked:
@@ -114,7 +114,7 @@ def _dispatch(
         given.append(DictVariable(tracer, [(ConstantVariable(name), value) for name, value in keywords.items()]))
     state = tracer.overrides
     if state.in_mode():
-        # While a mode answers, it is off: a function of torch that it calls must not ask it again.
+        # A mode is disabled during its override: functions of torch that it calls must not call it again.
         with state.below_mode() as mode:
             answered = _ask(tracer, realise(tracer, mode), given)
         if answered is not None:
@@ -128,7 +128,7 @@ def _dispatch(
 
 
 def _ask(tracer: Tracer, owner: VariableTracker, given: list[VariableTracker]) -> VariableTracker | None:
-    """Answer of one override; None if it returns NotImplemented."""
+    """Result of one override; None if it returns NotImplemented."""
     method = owner.get_attribute(tracer, "__torch_function__")
     result = realise(tracer, tracer.call(method, given))
     return None if result.is_constant() and result.constant() is NotImplemented else result
@@ -144,7 +144,7 @@ def _default(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
     cls, function, kinds, *rest = (realise(tracer, each) for each in (*arguments, *keywords.values()))
     assert isinstance(cls, ClassVariable)
     for kind in kinds.unpack(tracer):
-        # A class that is no base of this one may treat its tensors in another way: after NotImplemented it is asked.
+        # A class that is no base of this one may handle its tensors differently: its override runs next.
         if not issubclass(cls.value, getattr(realise(tracer, kind), "value", object)):
             return ConstantVariable(NotImplemented)
     given = rest[0].unpack(tracer) if rest else []
@@ -156,14 +156,14 @@ def _default(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 
 def _keywords(tracer: Tracer, given: VariableTracker) -> dict[str, VariableTracker]:
-    """Keywords that are handed over as a dict, or None."""
+    """Keywords that are passed as a dict, or None."""
     return (
         {str(key.constant()): value for key, value in given.entries.values()} if isinstance(given, DictVariable) else {}
     )
 
 
 class _Probe:
-    """Tells which function an operator is for ``__torch_function__``, and whether it gets the operands in turn."""
+    """Mode that records an operator's function for ``__torch_function__``, and whether its operands are swapped."""
 
     seen: Any = None
 
@@ -181,22 +181,22 @@ class _TensorProbe(_Probe, torch.Tensor):
 def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[Any, bool]:
     """Function that ``x - 1`` (position 0 of 2) or ``1 - x`` calls, and True if its operands are swapped.
 
-    ``tensors`` says which of the operands are tensors: ``y - x`` is asked of ``y`` first, ``1 - x`` is not, and a
-    subclass of tensors comes before its base class.
+    ``tensors``: which of the operands are tensors. In ``y - x`` the method of ``y`` is called first, unlike ``1 - x``,
+    and a subclass of tensors comes before its base class.
     """
     if getattr(target, "__module__", "") != "_operator" or not isinstance(target, types.BuiltinFunctionType):
         return target, False
-    # Ask torch instead of listing its rules: run the operator on a probe, which notes the function it is asked about.
+    # Torch's rules are observed instead of listed: the operator runs on a probe, which records the function.
     _Probe.seen = None
     probe = torch.zeros(1).as_subclass(_TensorProbe) if tensors[position] else _Probe()
-    _Probe.seen = None  # making the probe may have been noted
+    _Probe.seen = None  # the creation of the probe may have been recorded
     arguments: list[Any] = [torch.ones(1) if each else 1 for each in tensors]
     arguments[position] = probe
     if target in (operator.getitem, operator.setitem):
         # An index that no tensor of one element refuses.
         arguments[1:] = [0, 0.0][: len(tensors) - 1]
     if target in (operator.matmul, operator.imatmul):
-        # A matrix product takes no number: it is refused before anything is asked.
+        # A matrix product accepts no number: it raises before any override is called.
         arguments[1 - position] = torch.ones(1)
     asked = (torch_internals.without_function_modes(), torch._C._EnableTorchFunction())
     with contextlib.suppress(TypeError), asked[0], asked[1]:
@@ -209,7 +209,7 @@ def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[
 
 @handles(torch.overrides.handle_torch_function)
 def _handle(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Call of a function of torch written in Python that handles overrides itself: they are asked before its body is
+    """Call of a function of torch written in Python that handles overrides itself: they are called before its body is
     traced.
     """
     function, relevant, *given = arguments
@@ -267,7 +267,7 @@ def _mode_at(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles_named(DeviceContext.__module__, "DeviceContext.__torch_function__")
 def _with_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """``with torch.device(...)``: a function that makes tensors makes them there, unless it is given another device."""
+    """``with torch.device(...)``: factory functions create tensors there, unless another device is passed."""
     mode, function, _, *given = (realise(tracer, each) for each in arguments)
     named = _keywords(tracer, given[1]) if len(given) > 1 else {}
     device = realise(tracer, named.get("device", ConstantVariable(None)))

@@ -4,8 +4,8 @@
         p = nn.Parameter(x)          ->       graph_out = __compiled_fn_1(parameter)
         return p, p.sin()                     return parameter, graph_out[0]
 
-A parameter is a leaf of autograd, and ``p is p`` holds: only an object that Python makes is both. A tensor that the
-graph computes is not there yet when the program could make a parameter of it, so the frame breaks.
+A parameter is a leaf of autograd, and ``p is p`` holds: only an object that Python creates is both. A tensor that the
+graph computes does not exist before the graph, when the parameter is created, so the graph breaks.
 
 In torch: TorchInGraphFunctionVariable.call_nn_parameter (torch/_dynamo/variables/torch.py). Read next: factories.py
 """
@@ -58,7 +58,7 @@ def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
 
 
 def _address(tracer: Tracer, data: TensorVariable) -> Source | None:
-    """Source of a plain tensor from outside that is what it was when the frame began; None for any other."""
+    """Source of a plain tensor from outside that is unchanged since the entry of the frame; None for any other."""
     is_input = data.node.op == "placeholder" and data.cls in PLAIN and not data.example.is_inference()
     # A body of a higher-order operator would have one for all its runs; modes change what ``Parameter`` returns.
     in_body = tracer.output.body is not tracer.output.root
@@ -69,6 +69,6 @@ def _address(tracer: Tracer, data: TensorVariable) -> Source | None:
 
 
 def _is_another_view(tracer: Tracer, data: TensorVariable) -> bool:
-    """True if the graph gives a tensor other sizes or other memory: the parameter would have those from before."""
+    """True if the graph changes a tensor's sizes or memory: the parameter would have the earlier ones."""
     changed = (node.args[0] for node in tracer.output.graph.nodes if changes_sizes(node))
     return any(isinstance(owner, torch.fx.Node) and owner.meta[EXAMPLE] is data.example for owner in changed)

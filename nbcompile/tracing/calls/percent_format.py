@@ -23,7 +23,7 @@ FIELD = re.compile(r"%([-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z%])")
 
 
 def filled(tracer: Tracer, template: object, right: VariableTracker) -> VariableTracker | None:
-    """The text; None where Python has to find out (names, a number from a tensor, a wrong number of values)."""
+    """The text; None where Python has to compute it (names, a number from a tensor, a wrong number of values)."""
     if not isinstance(template, str):
         return None
     values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
@@ -52,7 +52,7 @@ def _joined(
 
 def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
     """One value by its conversion."""
-    # A tuple of constants may be one of a subclass, with a text of its own.
+    # A tuple of constants may be of a subclass, with a text of its own.
     if isinstance(value, ConstantVariable):
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (value.constant(),))))
     if field[-1] not in "sr":

@@ -1,9 +1,9 @@
-"""Functions that change the state of the process: done at once, and a node of the graph.
+"""Functions that change the state of the process: called while tracing, and a node of the graph.
 
     torch.use_deterministic_algorithms(True)
     with sdpa_kernel(SDPBackend.MATH): ...
-    torch.set_default_dtype(torch.float64)     no ATen operator: such a graph runs as it was captured
-    torch.set_default_device("cpu")            a function mode, traced through; done after the graph has run
+    torch.set_default_dtype(torch.float64)     no ATen operator: such a graph falls back to eager
+    torch.set_default_device("cpu")            a function mode, which is inlined; called after the graph has run
 
 In torch: torch/_dynamo/variables/torch.py. Read next: nbcompile/tracing/effects/process_state.py
 """
@@ -74,7 +74,7 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
     if of_device is None:
         return ConstantVariable(torch.get_default_device())
     device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
-    # As torch.get_default_device: a device without a number has that of a tensor which is created there.
+    # As torch.get_default_device: a device without an index has that of a tensor which is created there.
     return ConstantVariable(torch.tensor([], device=device).device)
 
 
@@ -97,7 +97,7 @@ def _attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords
 def _set_attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     wanted, by_order = (realise(tracer, each) for each in arguments)
     backends: list[Any] = [realise(tracer, each).constant() for each in wanted.unpack(tracer)]
-    # A backend has no spelling in the code of a graph: each is fetched by its name.
+    # A backend has no literal in the code of a graph: each is read by its name.
     named = [
         tracer.output.apply("call_function", ATTENTION._backend_from_string, (backend.name,), {}, example=backend)
         for backend in backends

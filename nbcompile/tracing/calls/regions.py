@@ -1,10 +1,10 @@
-"""Operators that call the one function that they are given: wrap, strict_mode, hints_wrapper, nested regions.
+"""Operators that only call their function argument: wrap, strict_mode, hints_wrapper, nested regions.
 
     wrap(f, x)                        get_attr wrap_body_0 ; wrap(.., l_x_) ; getitem 0
     nested_compile_region(f)(x)       get_attr subgraph_0 ; invoke_subgraph(.., "subgraph_0", l_x_) ; getitem 0
 
-They mean what a call of the function means; a backend sees which operators belong together. Calls of a nested region
-that give equal graphs share one.
+They compute what the function computes; a backend sees which operators belong together. Calls of a nested region with
+equal graphs share one.
 
 In torch: WrapHigherOrderVariable, StrictModeHigherOrderVariable, HintsWrapperHigherOrderVariable, BaseHOPVariable in
 torch/_dynamo/variables/higher_order_ops.py; torch/_dynamo/variables/invoke_subgraph.py. Read next:

@@ -1,4 +1,4 @@
-"""The tables: a callable and the handler or the polyfill that gives it a meaning.
+"""The tables of handlers and polyfills, by callable.
 
     @handles(len)
     def _len(tracer, arguments, keywords): ...
@@ -31,7 +31,7 @@ _POLYFILLS: dict[object, tuple[object, FunctionType]] = {}
 
 
 def handles(*values: object) -> Callable[[Handler], Handler]:
-    """Register the meaning of one or several callables."""
+    """Register a handler of one or several callables."""
 
     def register(function: Handler) -> Handler:
         for value in values:
@@ -43,7 +43,7 @@ def handles(*values: object) -> Callable[[Handler], Handler]:
 
 
 def handles_named(module: str, *names: str) -> Callable[[Handler], Handler]:
-    """Register by module and name what must not (or cannot) be imported here."""
+    """Register a handler by module and name, for a callable that must not (or cannot) be imported here."""
 
     def register(function: Handler) -> Handler:
         for name in names:
@@ -55,7 +55,7 @@ def handles_named(module: str, *names: str) -> Callable[[Handler], Handler]:
 
 
 def handles_instances(cls: type) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
-    """Register the meaning of all callable instances of a class; the handler is given the instance first."""
+    """Register a handler of all callable instances of a class; its first argument is the instance."""
 
     def register(function: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
         assert cls not in _OF_CLASSES, f"instances of {cls} have two handlers"
@@ -66,8 +66,8 @@ def handles_instances(cls: type) -> Callable[[Callable[..., VariableTracker]], C
 
 
 def add_polyfill(value: object, function: object) -> None:
-    """Register a polyfill. It is asked only if no handler knows the function (wrapping/callables.py): for one that is
-    computed while tracing where its arguments are known, use :func:`folding.folds_or_traces`.
+    """Register a polyfill. It is used only if the function has no handler (wrapping/callables.py): for a function that
+    is folded if its arguments are known, use :func:`folding.folds_or_traces`.
     """
     assert isinstance(function, FunctionType)
     assert _key(value) not in _POLYFILLS, f"{value} has two polyfills"
@@ -75,7 +75,7 @@ def add_polyfill(value: object, function: object) -> None:
 
 
 def handler(value: object) -> Handler | None:
-    """The meaning of a callable, if a table knows it."""
+    """The handler of a callable, or None."""
     found = _HANDLERS.get(_key(value))
     if found is not None:
         return found[1]
@@ -106,7 +106,7 @@ def disabled(value: FunctionType) -> breaks.Unsupported | None:
 
 
 def is_compiled_wrapper(value: object) -> bool:
-    """True if it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing continues into the original."""
+    """True for a result of ``torch.compile`` or ``nbcompile.compile``: tracing continues into the original."""
     members = getattr(value, "__dict__", {})
     return "_nbcompile_original" in members or (
         "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")
@@ -114,7 +114,7 @@ def is_compiled_wrapper(value: object) -> bool:
 
 
 def is_compiled_module(value: object) -> bool:
-    """True if it is what ``torch.compile`` returned for a module: the module inside it is traced."""
+    """True for a result of ``torch.compile`` for a module: the module inside it is traced."""
     kind = type(value)
     return (kind.__module__, kind.__qualname__) == ("torch._dynamo.eval_frame", "OptimizedModule")
 

@@ -1,4 +1,4 @@
-"""Errors of ``+`` and ``*`` on sequences, raised once no operand has an answer.
+"""Errors of ``+`` and ``*`` on sequences, raised if no operand implements the operator.
 
     [1] + (2,)      TypeError: can only concatenate list (not "tuple") to list
     [1] * "a"       TypeError: can't multiply sequence by non-int of type 'str'
@@ -20,7 +20,7 @@ _REPEATED = (str, bytes, list, tuple, collections.deque)
 
 
 def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
-    """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python asks last."""
+    """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python tries last."""
     kinds = left.python_type(), right.python_type()
     own = next((kind for kind in _REPEATED if issubclass(kinds[0], kind)), None)
     if symbol in ("+", "+=") and own is not None:
@@ -36,7 +36,7 @@ def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: 
         return
     if own is not None:
         tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{right.error_name()}'")
-    # In place, the right operand is not asked where the left one's class has any method of a sequence.
+    # In place, the right operand's method is not called if the left one's class has any method of a sequence.
     asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
     if asked and issubclass(kinds[1], _REPEATED):
         tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")

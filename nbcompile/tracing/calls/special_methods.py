@@ -1,4 +1,4 @@
-"""Special methods that an operator calls: whose class has one, and which operand is asked first.
+"""Special methods that an operator calls, in Python's order.
 
     class Two(Sum): __radd__ = ...
     Sum() + Two()      Two.__radd__ first: it overrides the reflected method
@@ -27,19 +27,19 @@ TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
 
 def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     """The special methods of user classes, the subclass's reflected one first."""
-    # Python asks the left operand first, unless the right one's class derives from the left one's and has a reflected
-    # method of its own: then that comes first. A comparison asks the derived class first in any case.
+    # Python calls the left operand's method first, unless the right one's class derives from the left one's and
+    # overrides the reflected method: then that comes first. In a comparison the derived class always comes first.
     attempts = [(left, rule.method, right), (right, rule.reflected, left)]
     kinds = left.python_type(), right.python_type()
     if kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0]) and _overrides(kinds[1], kinds[0], rule):
         attempts.reverse()
     for owner, name, other in attempts:
         if has_method(tracer, owner, name):
-            result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented passes the question on
+            result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented: try the next
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
-        # A class in C, or a tracker's own operator, answers here: the other operand
-        # is not asked any more, and the caller continues with the values themselves.
+        # A class in C, or a tracker's own operator, implements it: the other operand's
+        # method is not called, and the caller continues with the values themselves.
         elif takes(owner, name, other):
             return None
     return None
@@ -52,19 +52,19 @@ def _overrides(derived: type, base: type, rule: Operator) -> bool:
 
 
 def has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
-    """True if the program says what an operator does: in its own class, named tuples included."""
+    """True if the program defines an operator: in its own class, named tuples included."""
     if isinstance(owner, ObjectVariable):
         return owner.has_special(tracer, name) and not owner.is_built_in(name)
     return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
 
 
 def has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
-    """True if its class has a ``__torch_function__``, which operators of tensors ask."""
+    """True if its class has a ``__torch_function__``, which operators of tensors call."""
     return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
 
 def behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
-    """The mapping that a proxy shows, or the value itself."""
+    """The mapping of a mapping proxy, or the value itself."""
     return value.mapping if isinstance(value, MappingProxyVariable) else value
 
 

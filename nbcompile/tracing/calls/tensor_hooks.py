@@ -1,12 +1,12 @@
 """Hooks on gradients.
 
-On those of an input: registered once the graph has run, long before any gradient is there.
+A hook on an input is registered after the graph has run, before any gradient exists.
 
     x.register_hook(double)           a statement of the residual program
     handle.remove()                   before that: it is never registered
 
-On those of an intermediate result: an operator of the graph, which is given the hook as a graph of its own.
-What a handle of it is good for is not traced: the trace starts over, and breaks where the hook is registered.
+A hook on an intermediate result is an operator of the graph, whose argument is the hook as a graph of its own.
+If its handle is used, the trace restarts, and breaks at the registration of the hook.
 
     (x * 2).register_hook(double)     get_attr hook_body_0 ; register_hook(mul, hook_body_0)
 
@@ -101,7 +101,7 @@ def _is_plain(tracer: Tracer, tensor: TensorVariable, name: str) -> bool:
 
 
 def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    # The hook is traced now, on a gradient that looks like the tensor.
+    # The hook is traced now, on a gradient with the tensor's metadata.
     output = tracer.output
     body = output.new_body()
     traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)

@@ -28,14 +28,14 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    # A number with a value is in the text as that value, which is guarded: the text is a constant of the graph.
+    # The text contains the value of a backed number, which is guarded: the text is a constant of the graph.
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
         return tracer.call_special(value, "__format__", [specification])
-    # The value is known only after the graph, where the text is created.
+    # The value is known only after the graph, so the text is created there.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if specification.is_constant() and specification.constant() == "":
@@ -76,7 +76,7 @@ def format_string(
                 value = realise(
                     tracer, value.get_attribute(tracer, attribute) if attribute else value.get_item(tracer, key)
                 )
-            # Fields without a number inside of a specification count on.
+            # Fields without a number inside of a specification continue the count.
             inner = re.sub(r"{}", lambda _: f"{{{next(positions)}}}", specification or "")
             specified = format_string(tracer, inner, arguments, keywords) if inner else ConstantVariable("")
             pieces.append(format_value(tracer, convert(tracer, value, conversion or ""), specified))
@@ -88,7 +88,7 @@ def _parsed(tracer: Tracer, template: str) -> list[tuple[str, str | None, str | 
 
 
 def _split(field: str) -> tuple[str, list[tuple[str, str]]]:
-    """``0.shape[1]`` as its argument and the attributes and items that lead on."""
+    """``0.shape[1]`` as its argument and the attributes and items after it."""
     first = re.match(r"[^.\[]*", field)
     assert first is not None
     return first[0], re.findall(r"\.([^.\[]+)|\[([^\]]+)\]", field[first.end() :])

@@ -1,4 +1,4 @@
-"""Functions of torch that are answered while tracing.
+"""Functions of torch that are evaluated while tracing.
 
     torch.is_grad_enabled()          the mode at this point of the trace
     torch.compiler.is_compiling()    True
@@ -36,7 +36,7 @@ def _log_usage(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return tracer.apply(torch._C._log_api_usage_once, arguments)  # a node, as in torch's graphs
 
 
-# An array is a tensor in a graph already, so that there is nothing left to convert.
+# An array is a tensor in a graph already, and needs no conversion.
 @handles(torch.from_numpy)
 def _from_numpy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return tracer.apply(torch.as_tensor, arguments)
@@ -54,11 +54,11 @@ def _numel(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 
 def _expect_one_tensor(tracer: Tracer, function: Any, arguments: Arguments, keywords: Keywords) -> None:
-    """Refuse other arguments as the function itself does."""
+    """Raise the function's own error for other arguments."""
     values = [realise(tracer, each) for each in arguments]
     if len(values) == 1 and not keywords and isinstance(values[0], TensorVariable):
         return
-    given = [_stand_in(each) for each in values]  # the message names the class of what was given
+    given = [_stand_in(each) for each in values]  # the message names the class of the argument
     tracer.evaluate(function, given, dict.fromkeys(keywords))
 
 
@@ -73,13 +73,13 @@ def _resize_as(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return realise(tracer, arguments[0]).call_method(tracer, "resize_as_", list(arguments[1:]), keywords)
 
 
-# Libraries ask this to leave out what a compiler cannot trace (logging, checks of data).
+# Libraries call this to skip code that a compiler cannot trace (logging, checks of data).
 @handles(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def _true(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(True)
 
 
-# Their answer is False while torch.compile traces, too: neither is TorchScript nor an export.
+# They return False while torch.compile traces, too: it is neither TorchScript nor an export.
 JIT: Any = torch.jit
 
 
@@ -98,7 +98,7 @@ def _false(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles_named("torch._utils_internal", "is_compiling")
 @handles_named("torch._dynamo.external_utils", "is_compiling")
 @handles_named("torch._utils", "is_compiling")
-# MultiheadAttention asks it whether to call one operator for all of itself, which no compiler sees into.
+# MultiheadAttention calls it to choose one opaque operator for the whole module.
 @handles_named("torch.nn.modules.activation", "_is_make_fx_tracing")
 def _compiling(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(True)
@@ -123,7 +123,7 @@ def _unwrapped(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
 
 @handles(torch.cuda.is_initialized)
 def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # Once CUDA is initialised it stays so: a guard on the flag makes one recompilation.
+    # CUDA stays initialised: a guard on the flag causes one recompilation.
     state = AttrSource(ModuleSource("torch.cuda"), "_initialized")
     tracer.guard(state, GuardKind.EQUALS_MATCH, torch.cuda.is_initialized())
     return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
@@ -132,8 +132,8 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 
-# Questions about the process that no guard is about. Two processes of a distributed program have two ranks.
-# Answers that cannot change within a process, but may in another one that loads the entry.
+# State of the process without guards. Two processes of a distributed program have two ranks.
+# It cannot change within a process, but may differ in another one that loads the entry.
 folds_of_process(
     torch.cuda.is_available,
     torch.cuda.get_device_properties,
@@ -146,11 +146,11 @@ folds_of_process(
 )
 folds_as_of_entry(SAVED_HOOKS_ERROR, lambda tracer: tracer.output.hooks_error)
 
-# Answers that the user can change between two calls, and that GLOBAL_STATE does not distinguish.
+# State that the user can change between two calls, and that GLOBAL_STATE does not include.
 folds_with_guard(torch.get_float32_matmul_precision, torch._C._get_privateuse1_backend_name)
 
-# Questions about the state of the process, answered as of this point of the trace.
-# These depend on modes: the tracer sets the modes that the traced code sets, so asking now gives the right answer.
+# State of the process at this point of the trace.
+# These depend on modes: the tracer sets the modes that the traced code sets, so the current value is right.
 folds(
     torch.is_grad_enabled,
     torch.get_default_dtype,
@@ -210,7 +210,7 @@ for _symbolic_function in (
 def _joined(name: str, join: Callable[[Any, Any], Any]) -> None:
     @handles_named("torch.fx.experimental.symbolic_shapes", name)
     def _join(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Join conditions in the graph: the run decides whether all hold."""
+        """Combine conditions in the graph, for the run."""
         first, *others = (realise(tracer, each) for each in arguments)
         for other in others:
             known = first.is_constant() and other.is_constant()
@@ -232,7 +232,7 @@ _SIZE_QUESTIONS = (
 def _size_question(name: str) -> None:
     @handles_named("torch.fx.experimental.symbolic_shapes", name)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Ask the symbols themselves, now."""
+        """Evaluate the condition on the symbols now."""
         (value,) = (realise(tracer, each) for each in arguments)
         asked = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
         try:
@@ -271,7 +271,7 @@ def _of_an_address(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
 @handles_named("nbcompile.api", "compile")
 @handles(torch.compile)
 def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Inside of a compiled function everything is."""
+    """Return the function: inside of a compiled function everything is compiled."""
     if not arguments and "model" not in keywords:
         raise breaks.unsupported(
             breaks.SKIPPED_FUNCTION, "torch.compile without a function", name="compile", file=torch.__file__
@@ -312,7 +312,7 @@ for _function in (torch.nn.functional.dropout, torch.dropout):
 
 @handles(torch.narrow)
 def _narrow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """A start that is a tensor is read first: the slice then begins at a number that only the run knows."""
+    """Read a start that is a tensor first: the slice then begins at an unbacked number."""
     plain, named = list(arguments), dict(keywords)
     start = realise(tracer, plain[2] if len(plain) > 2 else named["start"])
     # ``item`` first: an unbacked number, which ``narrow`` takes as the start.

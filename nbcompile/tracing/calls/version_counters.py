@@ -1,10 +1,10 @@
-"""``torch.autograd._unsafe_preserve_version_counter``: writes inside of it are none that autograd notices.
+"""``torch.autograd._unsafe_preserve_version_counter``: autograd does not detect writes inside of it.
 
     with torch.autograd._unsafe_preserve_version_counter(x):      version = getattr(x, "_version")
         x.add_(1)                                                 x.add_(1)
                                                                   _unsafe_set_version_counter((x,), (version,))
 
-A graph cannot end inside: only the graph knows the versions that were read.
+A graph cannot break inside: the versions exist only in the graph.
 
 In torch: PreserveVersionContextVariable of torch/_dynamo/variables/ctx_manager.py. Read next:
 nbcompile/tracing/variables/contexts.py
@@ -28,7 +28,7 @@ CLASS = torch.autograd.grad_mode._unsafe_preserve_version_counter
 
 
 class PreservedVersionsVariable(ContextVariable):
-    """The manager, with the versions that some tensors had when it was created."""
+    """The context manager, with the versions of its tensors at its creation."""
 
     cls = CLASS
 

@@ -1,11 +1,11 @@
-"""Filters of warnings: ``warnings.catch_warnings`` and ``simplefilter`` are Python that is traced through.
+"""Filters of warnings: ``warnings.catch_warnings`` and ``simplefilter`` are inlined Python functions.
 
     with warnings.catch_warnings(record=True) as caught:   no node; `caught` is a new list
         y = x.sin()
 
-What they change are globals of the module ``warnings``, written back like others. The count by which the interpreter
-knows that they changed is no part of it: the function in C that advances it is called after the graph. A warning
-itself breaks the graph, so that none is shown under other filters than the program's.
+They change globals of the module ``warnings``, which are written back like others. The interpreter detects changes by a
+counter: the function in C that advances it is called after the graph. A warning itself breaks the graph, so that none
+is shown under other filters than the program's.
 
 In torch: CatchWarningsCtxManagerVariable of torch/_dynamo/variables/ctx_manager.py. Read next:
 nbcompile/tracing/effects/side_effects.py
@@ -26,7 +26,7 @@ ADVANCE = warnings._filters_mutated  # type: ignore[attr-defined]
 
 @handles(ADVANCE)
 def _filters_changed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Advance the count of the changes once, after the graph, however often it was asked for."""
+    """Advance the counter of changes once, after the graph."""
     noted = tracer.side_effects.deferred
     if not any(isinstance(each, DeferredCall) and each.function is ADVANCE for each in noted):
         noted.append(DeferredCall(ADVANCE, (), {}))
