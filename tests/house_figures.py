@@ -104,13 +104,6 @@ def loop_variables() -> list[str]:
     return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
 
 
-def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Names of a function's parameters, without ``self`` and ``cls``."""
-    given = function.args
-    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    return [name for name in names if name not in ("self", "cls")]
-
-
 def twice(names: Iterable[str]) -> int:
     """The number of names that appear more than once."""
     return sum(count > 1 for count in collections.Counter(names).values())
@@ -142,7 +135,7 @@ def functions_table(texts: list[str]) -> Iterator[tuple[str, object]]:
     lines = [len(text.splitlines()) for text in texts]
     sizes = [node.end_lineno - node.lineno + 1 for node in functions]
     decisions = [house.complexity(node) for node in functions]
-    counts = [len(parameters(node)) for node in functions]
+    counts = [len(house.parameters(node)) for node in functions]
     whole = "\n".join(texts)
     yield "modules; median, 90 %, 99 %, largest, in lines", spread(lines, 0.9, 0.99)
     yield "modules above 400 lines", above(lines, 400)

@@ -102,7 +102,7 @@ def resume_function_code(
         CannotResume: the code is a coroutine, a class body, or a generator that is not at a yield, or the
         stack has another depth.
     """
-    point = _resume_target(code, offset, stack, live, cells, line, end)
+    point = _in_original(ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end))
     with _LOCK:
         # One code object per point, since cache entries are attached to code objects.
         known = _CODES.get(point.key())
@@ -123,30 +123,24 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
 # -- the target instruction --------------------------------------------------------------------------------
 
 
-def _resume_target(
-    code: CodeType,
-    offset: int,
-    stack: tuple[Slot, ...],
-    live: tuple[str, ...],
-    cells: tuple[str, ...],
-    line: int | None,
-    end: int | None,
-) -> ResumeTarget:
+def _in_original(point: ResumeTarget) -> ResumeTarget:
     """Map a point of a resume function to the same point in the user's code."""
     # A break in a resume function resumes the user's function at a later point. A resume function of a resume function
     # would contain the prologues of all before it, and the chain would grow with the number of breaks.
     #     f  --break-->  resume_in_f_at_3  --break-->  resume_in_f_at_5, built from f
+    code = point.original
     info = resume_info(code)
     if info is None:
-        return ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
+        return point
     original = info.original()
-    if original is None or offset not in info.original_offsets:
+    if original is None or point.offset not in info.original_offsets:
         # The point is inside of the prologue, or the user's code was freed: resume the resume function itself.
-        return ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
+        return replace(point, line=point.line or info.line, function=info.function, parent=code)
     # A free variable that is a cell of the original is a free variable of the next resume function, too.
-    cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
-    offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
-    return ResumeTarget(original, offset, stack, live, cells, line, info.function, code, end)
+    cells = (*point.cells, *(name for name in info.cells if name not in point.cells and name not in point.live))
+    offset = info.original_offsets[point.offset]
+    end = None if point.end is None else info.original_offsets[point.end]
+    return replace(point, original=original, offset=offset, cells=cells, function=info.function, parent=code, end=end)
 
 
 # -- building ----------------------------------------------------------------------------------------

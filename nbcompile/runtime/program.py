@@ -27,7 +27,6 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable
-from nbcompile.ir.emitted import LaunchPlan
 from nbcompile.ir.profiler_ranges import current_origin
 from nbcompile.runtime import cpp, effects, launcher, plan_encoding, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
@@ -91,14 +90,13 @@ def load(
     program: LoadedGraph = wrapped
     # The wrapper is a complete program by itself; the plan is the same steps for the launcher in C.
     if emitted.plan is not None and not isinstance(extension, NoLauncher):
-        program = _program(emitted, emitted.plan, entries, extension, wrapped, library, prepared)
+        program = _program(emitted, entries, extension, wrapped, library, prepared)
     sets_grad_mode = any(extern.target is torch._C._set_grad_enabled for extern in emitted.externs)
     return RestoredGradMode(program) if sets_grad_mode else program
 
 
 def _program(
     emitted: Runnable,
-    plan: LaunchPlan,
     entries: Mapping[str, Entry],
     extension: ModuleType,
     wrapped: PythonWrapper,
@@ -106,6 +104,8 @@ def _program(
     on_gpu: Mapping[str, object],
 ) -> Any:
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
+    plan = emitted.plan
+    assert plan is not None, "a program without a plan runs as its text"
     steps, targets = effects.without_tokens(plan, {each.name: each.target for each in emitted.externs})
     by_onednn = processor.multiplies_by_onednn()
     coder = PlanEncoder(extension, entries, targets, by_onednn, on_gpu, adopt, dispatches=plan.gpu < 0)

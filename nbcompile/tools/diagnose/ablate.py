@@ -168,7 +168,7 @@ def ablate(
                 if reason := _not_simulated(rung, (arguments, keywords)):
                     rows.append(Row(rung.name, "", 0.0, reason, simulated=True))
                     continue
-                run = functools.partial(_run, rung, engine, function, options, arguments, keywords, kernels)
+                run = functools.partial(_Call(function, options, arguments, keywords).run, rung, engine, kernels)
 
                 def attempt(run: Callable[[int], Outcome] = run, rung: Rung = rung) -> tuple[str, float]:
                     if ended := isolated.ending(lambda: run(0), seconds):
@@ -208,28 +208,30 @@ def _not_simulated(rung: Rung, inputs: Any) -> str:
     return without_tools(rung)
 
 
-def _run(
-    rung: Rung,
-    engine: str,
-    function: Callable[..., Any],
-    options: Mapping[str, Any],
-    arguments: tuple[Any, ...],
-    keywords: Mapping[str, Any],
-    kernels: str,
-    timed: int,
-) -> Outcome:
-    if engine == "torch":
-        torch.compiler.reset()
-        compiled = torch.compile(function, backend=rung.backend, **options)
-        return outcome.run(compiled, arguments, keywords, timed)
-    api.reset()
-    own = {"isolate_recompiles": True, "backend": rung.backend, **options}
-    if rung.target:
-        own = {**own, "mode": None, "options": for_target(rung.target, options.get("options"))}
-    with _as(rung, kernels), config.patch(warm_start=rung.stored, background=False, **dict(rung.settings)):
-        found = outcome.run(api.compile(function, **own), arguments, keywords, timed)
-    api.reset()
-    return found
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The call that every rung runs."""
+
+    function: Callable[..., Any]
+    options: Mapping[str, Any]
+    """Options of ``compile``."""
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def run(self, rung: Rung, engine: str, kernels: str, timed: int) -> Outcome:
+        """Compile the function as a rung does, call it, and time more calls."""
+        if engine == "torch":
+            torch.compiler.reset()
+            compiled = torch.compile(self.function, backend=rung.backend, **self.options)
+            return outcome.run(compiled, self.arguments, self.keywords, timed)
+        api.reset()
+        own = {"isolate_recompiles": True, "backend": rung.backend, **self.options}
+        if rung.target:
+            own = {**own, "mode": None, "options": for_target(rung.target, self.options.get("options"))}
+        with _as(rung, kernels), config.patch(warm_start=rung.stored, background=False, **dict(rung.settings)):
+            found = outcome.run(api.compile(self.function, **own), self.arguments, self.keywords, timed)
+        api.reset()
+        return found
 
 
 def for_target(target: str, options: Mapping[str, object] | None) -> dict[str, object]:

@@ -11,7 +11,7 @@ import functools
 import linecache
 from types import CodeType
 
-from nbcompile.bytecode.instruction import Instruction, argument_text
+from nbcompile.bytecode.instruction import NOWHERE, Instruction, Position, argument_text
 from nbcompile.record.model import StackLine
 from nbcompile.tracing.variables.base import VariableTracker
 
@@ -25,33 +25,18 @@ def described(tracker: VariableTracker) -> str:
 
 def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
     """The source position of an instruction."""
-    position = instruction.position
-    return _stack_line(
-        code.co_filename,
-        position.line or code.co_firstlineno,
-        code.co_name,
-        position.column,
-        position.end_column,
-        position.end_line,
-        instruction.offset,
-    )
+    line = instruction.position.line or code.co_firstlineno
+    return _stack_line(code.co_filename, line, code.co_name, instruction.position, instruction.offset)
 
 
 def first_line(code: CodeType) -> StackLine:
     """Line at which a function is defined."""
-    return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, None, None, None, 0)
+    return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, NOWHERE, 0)
 
 
 @functools.lru_cache(maxsize=8192)
-def _stack_line(
-    file: str,
-    line: int,
-    function: str,
-    column: int | None,
-    end_column: int | None,
-    end_line: int | None,
-    offset: int,
-) -> StackLine:
+def _stack_line(file: str, line: int, function: str, position: Position, offset: int) -> StackLine:
+    column, end_column = position.column, position.end_column
     text = linecache.getline(file, line).rstrip("\n")
     stripped = text.lstrip()
     indent = len(text) - len(stripped)
@@ -59,7 +44,9 @@ def _stack_line(
         return StackLine(file, line, function, stripped.rstrip(), offset=offset)
     raw = text.encode()
     begin = len(raw[:column].decode(errors="replace")) - indent
-    end = len(raw[:end_column].decode(errors="replace")) - indent if end_line == line else len(stripped.rstrip())
+    end = (
+        len(raw[:end_column].decode(errors="replace")) - indent if position.end_line == line else len(stripped.rstrip())
+    )
     return StackLine(file, line, function, stripped.rstrip(), max(begin, 0), max(end, 0), offset)
 
 
