@@ -1044,11 +1044,13 @@ template <int W> INLINE Vec<f32, W> log_tail(Vec<f32, W> f) {
                              -0.250008196f, 0.333333313f);
   return f * f * fma(p, f, -0.5f);
 }
-template <class T, int W> INLINE Vec<T, W> log_limits(Vec<T, W> x, Vec<T, W> y) {
+template <class T, int W> INLINE Vec<T, W> log_limits(Vec<T, W> x, Vec<T, W> y, T undefined = (T)__builtin_nan("")) {
   Vec<T, W> infinity((T)__builtin_inf()), zero((T)0);
   y = where(x == zero, -infinity, where(x == infinity, x, y));
-  return where(x < zero, Vec<T, W>((T)__builtin_nan("")), where(isnan(x), x, y));
+  return where(x < zero, Vec<T, W>(undefined), where(isnan(x), x, y));
 }
+/* What ATen's vector functions (SLEEF's) give outside of their domain: copysign and signbit read the sign. */
+template <class T> constexpr T negative_nan = -(T)__builtin_nan("");
 template <int W> INLINE Vec<f32, W> log(Vec<f32, W> x) {
   Vec<f32, W> e, f = split_exponent(x, &e);
   return log_limits(x, fma(e, 0.693145752f, f + fma(e, 1.42860677e-06f, log_tail(f))));
@@ -1059,7 +1061,7 @@ template <int W> INLINE Vec<f32, W> log1p(Vec<f32, W> x) {
   Vec<f32, W> one(1.f), u = one + x, lost = x - (u - one), e, f = split_exponent(u, &e);
   lost = where(x > Vec<f32, W>(1e8f), Vec<f32, W>(0.f), lost / u);
   Vec<f32, W> y = fma(e, 0.693145752f, f + (lost + fma(e, 1.42860677e-06f, log_tail(f))));
-  return where(abs(x) < Vec<f32, W>(1e-7f), x, log_limits(u, y));
+  return where(abs(x) < Vec<f32, W>(1e-7f), x, log_limits(u, y, negative_nan<f32>));
 }
 
 /* sin and cos: x = n * pi/2 + r. Beyond 1e4 the C library is asked, it knows pi to a thousand bits. */
@@ -1333,7 +1335,7 @@ template <class T, int W> INLINE Vec<T, W> asin(Vec<T, W> x) {
   Vec<T, W> a = abs(x), half((T)0.5);
   Vec<bool, W> far = a > half; /* pi/2 less twice the arc whose sine is the root of (1 - a) / 2 */
   Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_reduced(where(far, sqrt(s), a), s);
-  return copysign(where(far, half_pi_less(p + p), p), x);
+  return where(a > Vec<T, W>((T)1), Vec<T, W>(negative_nan<T>), copysign(where(far, half_pi_less(p + p), p), x));
 }
 template <class T, int W> INLINE Vec<T, W> acos(Vec<T, W> x) {
   Vec<T, W> a = abs(x), half((T)0.5);
@@ -1451,12 +1453,12 @@ template <class T, int W> INLINE Vec<T, W> asinh(Vec<T, W> x) {
 }
 template <class T, int W> INLINE Vec<T, W> acosh(Vec<T, W> x) {
   Vec<T, W> one((T)1), t = x - one, near = log1p(t + sqrt(fma(t, t, t + t)));
-  near = where(x < one, Vec<T, W>((T)__builtin_nan("")), near);
+  near = where(x < one, Vec<T, W>(negative_nan<T>), near);
   return where(x > Vec<T, W>((T)1e9), log(x) + Vec<T, W>((T)0.6931471805599453), near);
 }
 template <class T, int W> INLINE Vec<T, W> atanh(Vec<T, W> x) {
-  Vec<T, W> a = abs(x), y = log1p((a + a) / (Vec<T, W>((T)1) - a));
-  return copysign(y * Vec<T, W>((T)0.5), x);
+  Vec<T, W> a = abs(x), one((T)1), y = log1p((a + a) / (one - a));
+  return where(a > one, Vec<T, W>(negative_nan<T>), copysign(y * Vec<T, W>((T)0.5), x));
 }
 template <class T, int W> INLINE Vec<T, W> log2(Vec<T, W> x) {
   constexpr T high = sizeof(T) == 4 ? 1.44269502 : 1.4426950408889634, low = sizeof(T) == 4 ? 1.92596303e-08 : 2.0355273740931033e-17;

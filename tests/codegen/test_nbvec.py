@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import nbcompile
 from nbcompile.codegen.header import HEADER
 from nbcompile.runtime import cpp
 from tests.exactness import BOUNDS, DOUBLE, FEW, SINGLE
@@ -162,6 +163,22 @@ def test_limits_of_float64_functions_are_those_of_eager(name):
     ours, eager = torch.from_numpy(of_float64(name, x)), getattr(torch, name)(torch.from_numpy(x))
     torch.testing.assert_close(ours, eager, rtol=1e-15 if name != "lgamma" else 2e-15, atol=1e-307, equal_nan=True)
     assert torch.equal(ours.signbit()[eager == 0], eager.signbit()[eager == 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_sign_of_nan_outside_of_the_domain(dtype):
+    """asin, acosh, atanh and (of float32) log1p give the NaN with a sign that eager gives; an input's NaN keeps its."""
+
+    def f(inside):
+        beyond, below = inside + 1.5, -2 - inside
+        nan = inside * float("nan")
+        logarithm = [below.log1p()] if dtype == torch.float32 else []
+        return [beyond.asin(), beyond.atanh(), below.acosh(), nan.asin(), (-nan).asin(), nan.acosh(), *logarithm]
+
+    x = torch.linspace(0.1, 0.9, 37, dtype=dtype)
+    for found, wanted in zip(nbcompile.compile(f)(x), f(x), strict=True):
+        assert found.isnan().all()
+        assert torch.equal(found.signbit(), wanted.signbit())
 
 
 def test_the_inverse_of_erf_is_its_inverse():
