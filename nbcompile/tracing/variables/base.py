@@ -1,8 +1,8 @@
 """Variable trackers: one for each value of the program while it is traced.
 
-Every value on the symbolic stack is a variable tracker. It knows what is known
-about the value (a constant, a node of the graph, a list of other trackers), how
-Python's operations act on it, and how to make the value again afterwards.
+Every value on the symbolic stack is a variable tracker. It has what is known
+about the value (a constant, a node of the graph, a list of other trackers),
+implements Python's operations on it, and reconstructs the value after the graph.
 
     x + 1        TensorVariable, ConstantVariable  ->  TensorVariable of a new node
 
@@ -51,7 +51,7 @@ REFUSALS = {
 
 
 class VariableTracker:
-    """Represents one value; the base class answers "this is not traced" to everything."""
+    """Tracker of one value; every operation of the base class is a graph break."""
 
     source: Source | None = None
     was_raised = False
@@ -60,7 +60,7 @@ class VariableTracker:
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
         tracker = super().__new__(cls)
-        # Numbered in order of creation: what is younger than a certain moment was created after it (``SideEffects``).
+        # Numbered in order of creation, to find the trackers that were created after a moment (``SideEffects``).
         tracker.created_at = next(creation_order)
         return tracker
 
@@ -75,21 +75,21 @@ class VariableTracker:
     # -- constants and graph arguments ---------------------------------------------------
 
     def is_constant(self) -> bool:
-        """True if :meth:`constant` answers."""
+        """True if :meth:`constant` returns a value."""
         return False
 
     def constant(self) -> object:
-        """The value itself, where tracing knows it whole."""
+        """The value itself, if it is wholly known while tracing."""
         raise AssertionError(f"{self.describe()} is no constant")
 
     def proxy(self) -> object:
         """The value as an argument of a graph node."""
         context = f"call_function args: {self.describe()}"
-        # The default of every operation: what a tracker does not say is a break, and never a guess.
+        # The default of every operation: one that a tracker does not implement is a break, never a guess.
         raise breaks.unsupported(breaks.NOT_A_GRAPH_VALUE, context, name=self.type_name())
 
     def fits_a_node(self) -> bool:
-        """True if :meth:`proxy` may answer."""
+        """True if :meth:`proxy` may return an argument."""
         return type(self).proxy is not VariableTracker.proxy
 
     def hash_key(self, tracer: Tracer) -> Hashable:
@@ -103,7 +103,7 @@ class VariableTracker:
         )
 
     def is_unhashable(self) -> bool:
-        """True if the value's class says that it has no hash."""
+        """True if the value's class declares that it has no hash."""
         try:
             return self.python_type().__hash__ is None
         except NotImplementedError:
@@ -113,11 +113,11 @@ class VariableTracker:
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         """``value.name``."""
-        # `type(value)` asks python_type; `value.__class__` is an attribute, which a class may redefine (objects.py).
+        # `type(value)` is python_type; `value.__class__` is an attribute, which a class may redefine (objects.py).
         cls = self.python_type()
         if name == "__class__" and not class_is_computed(cls):
             return tracer.wrap(cls, None)
-        # A method in C may be looked up and passed on; only its call breaks.
+        # A method in C may be read and passed on; only its call breaks.
         if is_method_in_c(cls, name):
             return UntracedMethodVariable(self, name)
         if has_class_members_only(cls):
@@ -165,11 +165,11 @@ class VariableTracker:
         self._refuse(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:
-        """True if the class says that it cannot."""
+        """True if the class declares that it is not iterable."""
         return self.lacks("__iter__", "__getitem__")
 
     def refuse_iteration(self, tracer: Tracer) -> None:
-        """Raise what ``iter(value)`` raises, where the class says that it cannot be iterated over."""
+        """Raise the error of ``iter(value)``, if the class declares that it is not iterable."""
         if self.cannot_be_iterated():
             tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
 
@@ -199,7 +199,7 @@ class VariableTracker:
         return items
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
-        """All items, as a list or tuple takes them: a class that says how many there are is asked."""
+        """All items, for a list or tuple: also calls the ``__len__`` of a class, as CPython does."""
         return self.unpack(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
@@ -208,24 +208,24 @@ class VariableTracker:
 
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
-        # A class with neither method is always true; one with either would have to be asked.
+        # An object of a class with neither method is always true; for another one the method would have to be called.
         for name in ("__bool__", "__len__"):
             if hasattr(self.python_type(), name):
                 self.no_method(name)
         return True
 
     def is_created_here(self) -> bool:
-        """True if the traced code created the value: nothing outside knows it."""
+        """True if the traced code created the value: it does not exist outside."""
         return self.source is None and self.identity() is self
 
     def identity(self) -> object:
-        """Identity under which changes are noted. Several trackers may share that of one class."""
+        """Identity under which mutations are recorded. Several trackers may share that of one class."""
         return self
 
     # -- afterwards ----------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        """Recipe by which the residual program makes the value again."""
+        """Recipe by which the residual program reconstructs the value."""
         if self.source is not None:
             return FromSource(self.source)
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
@@ -233,7 +233,7 @@ class VariableTracker:
     # -- helpers -------------------------------------------------------------------------
 
     def refuse_attribute(self, tracer: Tracer, name: str) -> None:
-        """Raise AttributeError where the value has what its class holds, and the class holds nothing of the name."""
+        """Raise AttributeError if the value has only the attributes of its class, and the class lacks the name."""
         cls = self.python_type()
         if not is_class_member(cls, name):
             tracer.raise_exception(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
@@ -246,14 +246,14 @@ class VariableTracker:
             return type(self).__name__
 
     def error_name(self) -> str:
-        """The name of the value's class as Python's own errors give it."""
+        """The name of the value's class in Python's own errors."""
         try:
             return name_in_errors(self.python_type())
         except NotImplementedError:
             return type(self).__name__
 
     def _refuse(self, tracer: Tracer, *methods: str) -> NoReturn:
-        """Raise Python's TypeError where the class has none of the methods; break where it has one."""
+        """Raise Python's TypeError if the class has none of the methods; break if it has one."""
         if self.lacks(*methods):
             tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.error_name()))
         self.no_method(methods[0])
@@ -273,7 +273,7 @@ class VariableTracker:
 
 
 class UntracedMethodVariable(VariableTracker):
-    """A method in C that nothing here knows, before it is called: the call breaks, and Python makes it."""
+    """A method in C without a handler, before it is called: the call breaks the graph, and runs in Python."""
 
     def __init__(self, owner: VariableTracker, name: str) -> None:
         self.owner = owner
@@ -293,7 +293,7 @@ class UntracedMethodVariable(VariableTracker):
 
 
 class LazyVariable(VariableTracker):
-    """An input that nothing looked at yet: no guard, no graph input.
+    """An input that was not used yet: no guard, no graph input.
 
     ``realise`` wraps it when an operation needs it; passing it on, storing it or
     returning it does not.
@@ -313,9 +313,9 @@ class LazyVariable(VariableTracker):
         return self.realised.describe() if self.realised else "LazyVariableTracker(unrealized)"
 
     def realise(self, tracer: Tracer) -> VariableTracker:
-        """The tracker of the value, from now on guarded."""
+        """The tracker of the value, which is guarded from now on."""
         if self.realised is None:
-            # Once: the guards are added at the first use, and each later use gets the same tracker.
+            # Once: the guards are added at the first use, and each later use has the same tracker.
             self.realised = tracer.wrap(self.value, self.source)
         return self.realised
 
@@ -323,12 +323,12 @@ class LazyVariable(VariableTracker):
         return self.realise(tracer).hash_key(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # Never looked at: its source gives it again, whatever it is, and no guard was needed.
+        # Never used: its source resolves to it, whatever it is, and no guard was needed.
         return self.realised.recipe(reconstruction) if self.realised else super().recipe(reconstruction)
 
 
 def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """The tracker behind a lazy one; any other one as it is."""
+    """The tracker of a lazy one; any other one itself."""
     return tracker.realise(tracer) if isinstance(tracker, LazyVariable) else tracker
 
 
@@ -340,10 +340,10 @@ class NullVariable(VariableTracker):
 
 
 class UnknownVariable(VariableTracker):
-    """A real value of a kind that tracing knows nothing about: it can be passed on, not used.
+    """A real value of an unsupported kind: it can be passed on, not used.
 
-    Of its attributes those are read that never change (``is_fixed``). It calls itself what torch calls it, as a user's
-    object does, whose tracker is in objects.py.
+    Only attributes that never change are read (``is_fixed``). Its description is that of torch, as of a user's object,
+    whose tracker is in objects.py.
     """
 
     def __init__(self, value: object, source: Source | None) -> None:

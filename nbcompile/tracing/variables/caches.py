@@ -2,7 +2,7 @@
 
     g = functools.cache(f)      in the traced code: entries, hits and misses are those of Python
     TABLE = functools.cache(f)  outside: its function is traced as if it had no cache
-    g, after a graph break      a cache with the entries so far; Python makes its calls
+    g, after a graph break      a cache with the entries so far; its calls run in Python
 
 In torch: WrapperUserFunctionVariable in torch/_dynamo/variables/functions.py.
 Read next: nbcompile/support/created_caches.py
@@ -96,7 +96,7 @@ class CacheVariable(VariableTracker):
             if self.maxsize is not None:
                 self.by_use = [*(entry for entry in self.by_use if entry is not found), found]
             return found.result
-        self.misses += 1  # whether it returns or raises
+        self.misses += 1  # also if it raises
         result = tracer.call(self.function, given, named)
         entry = CacheEntry(key, given, named, result)
         if self.maxsize is None:
@@ -109,7 +109,7 @@ class CacheVariable(VariableTracker):
         return result
 
     def _key(self, tracer: Tracer, given: Arguments, named: Keywords) -> Hashable:
-        """The key of a call, as ``functools._make_key`` composes it."""
+        """The key of a call, as of ``functools._make_key``."""
         if len(given) == 1 and not named and not self.typed and given[0].python_type() in (int, str):
             return given[0].hash_key(tracer)
         key = [argument.hash_key(tracer) for argument in given]
@@ -181,7 +181,7 @@ class CacheVariable(VariableTracker):
 
 
 class CreatedCacheVariable(VariableTracker):
-    """A cache that compiled code created earlier: nothing is known of it, and Python makes its calls."""
+    """A cache that compiled code created earlier: nothing is known of it, and its calls run in Python."""
 
     def __init__(self, value: Callable[..., object], source: Source | None) -> None:
         self.value = value
@@ -209,7 +209,7 @@ class CreatedCacheVariable(VariableTracker):
 
 
 class CachedFunctionVariable(VariableTracker):
-    """A function under an ``lru_cache`` of outside: traced without its cache, as long as it changes nothing."""
+    """A function under an ``lru_cache`` from outside: traced without its cache, if it has no side effects."""
 
     def __init__(self, function: VariableTracker, value: Callable[..., object], source: Source | None) -> None:
         self.function = function
@@ -238,12 +238,12 @@ class CachedFunctionVariable(VariableTracker):
         return self.function.get_attribute(tracer, name)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # The cache is bypassed: while tracing it must get no entry with trackers or fakes in it, and a hit in eager
-        # mode only skips work. That is right only for a function without side effects.
+        # The cache is bypassed: tracing must not store trackers or fake tensors in it, and a hit in eager mode only
+        # skips work. That is right only for a function without side effects.
         effects, began = tracer.side_effects, next(creation_order)
         changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)
-        # The cache would keep these from happening again. What the function created itself, it may change.
+        # The cache would prevent a second execution of these. The function may change objects that it created itself.
         if effects.changes_outside(changes, began) or len(effects.deferred) != deferred:
             context = f"{self.describe()} changes what it did not make"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")

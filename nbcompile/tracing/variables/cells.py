@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.base import (
 
 
 class CellVariable(VariableTracker):
-    """A cell: the box in which an inner function finds a variable of an outer one."""
+    """A cell: the variable of an outer function that inner functions share."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class CellVariable(VariableTracker):
         self.cell = cell
         """The real cell; None for one that the traced code created."""
         self.content_source = content_source
-        #     frame f ── cell k ── inner g         one cell, one tracker: an assignment in g shows in f
+        #     frame f ── cell k ── inner g         one cell, one tracker: an assignment in g is visible in f
         self.frame_name = frame_name
         """The frame's own free variable behind it, where there is one."""
         self.changed = False
@@ -65,14 +65,14 @@ class CellVariable(VariableTracker):
         return super().get_attribute(tracer, name)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # The frame's own free variable: the residual program, which has the same one, reads the cell out of a closure.
+        # The frame's own free variable: the residual program, which has the same one, reads the cell from a closure.
         if self.frame_name is not None:
             return CellOf(self.frame_name)
         if self.cell is not None:
             address = self.address()
             if address is not None:
                 return FromSource(address)
-            # Only the program holds it: the residual program has the very cell as a constant.
+            # It has no source: the residual program has the cell itself as a constant.
             return Constant(self.cell, f"cell_{self.name}")
         return reconstruction.shared(
             self,

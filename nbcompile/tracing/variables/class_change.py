@@ -1,4 +1,4 @@
-"""Assignment to ``__class__``: the object's class from there on, for everything that is looked up on it.
+"""Assignment to ``__class__``: the object's class from then on, for all look-ups on it.
 
     shape.__class__ = Disc
     shape.area()               Disc's method; L['Disc'] is guarded, not type(L['shape'])
@@ -23,14 +23,14 @@ STORES_IN_PYTHON = ("__setattr__", "__delattr__")
 
 
 def expect_class(tracer: Tracer, cls: type, value: VariableTracker) -> ClassVariable:
-    """The class that an object of another one gets; what Python refuses raises as it does."""
+    """The new class of an object; raises Python's error for an invalid one."""
     new = value.value if isinstance(value, ClassVariable) else None
     if new is None and value.is_constant():
         message = f"__class__ must be set to a class, not '{value.python_type().__name__}' object"
         tracer.raise_exception(TypeError, message)
     if new is None or not _is_traced(cls, new):
         raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{cls.__name__}().__class__ = ...", name="class")
-    # An empty object, created for the purpose, raises the very message: whether the layouts are alike, CPython decides.
+    # An assignment to a new, empty object raises Python's own error, if CPython finds the layouts incompatible.
     base: Any = next(each for each in cls.__mro__ if not isinstance(class_lookup(each, "__new__"), staticmethod))
     tracer.evaluate(object.__setattr__, (base.__new__(cls), "__class__", new))
     assert isinstance(value, ClassVariable)
@@ -39,12 +39,12 @@ def expect_class(tracer: Tracer, cls: type, value: VariableTracker) -> ClassVari
 
 def _is_traced(cls: type, new: type) -> bool:
     classes = (cls, new)
-    # Changes are replayed in the order of the first one of each attribute: by one and the same function.
+    # Changes are replayed in the order of the first change of each attribute, all by one function.
     if any(class_lookup(cls, name) is not class_lookup(new, name) for name in STORES_IN_PYTHON):
         return False
     if issubclass(cls, torch.nn.Module) is not issubclass(new, torch.nn.Module):
         return False
-    # What the empty object would run, and what cannot be created empty.
+    # Classes whose empty object would run code, and classes without an empty object.
     return not any(hasattr(each, "__del__") or getattr(each, "__abstractmethods__", None) for each in classes)
 
 

@@ -3,7 +3,7 @@
     has_class_members_only(type(iter([])))    True: hasattr(iter(xs), "keys") is False, whatever it iterates over
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``
     name_in_errors(collections.deque)         "collections.deque"
-    is_fixed(torch.Generator, "device")       True: the attribute is a constant, the same as long as the object is there
+    is_fixed(torch.Generator, "device")       True: the attribute is a constant of the object
 
 In torch: ``hasattr`` of such a value breaks the graph (``call_obj_hasattr`` of torch/_dynamo/variables/base.py).
 Read next: base.py
@@ -39,21 +39,21 @@ _FIXED = frozenset(
         torch.Stream.stream_id,
     )
 )
-"""Attributes in C, of classes about which tracing knows nothing else. No program can assign to one."""
+"""Attributes in C of classes that are otherwise unsupported. No program can assign to one."""
 
 
 def has_class_members_only(cls: type) -> bool:
     """True if objects have the attributes of their class and no others: no ``__dict__``, and the general look-up."""
     if cls.__dictoffset__ or is_class_member(cls, "__getattr__"):
         return False
-    # Most classes in C have a ``__getattribute__`` of their own that does what that of ``object`` does. Python cannot
-    # tell which, so modules are named.
+    # Most classes in C have a ``__getattribute__`` of their own that does the same as ``object``'s. Python cannot
+    # distinguish these, so modules are listed.
     is_known = cls.__module__ in _GENERAL_LOOKUP and cls not in _OWN_LOOKUP and not is_class_statement(cls)
     return is_known or next(base for base in cls.__mro__ if "__getattribute__" in base.__dict__) is object
 
 
 def is_class_member(cls: type, name: str) -> bool:
-    """True if the class or a base of it holds the name; ``hasattr`` would ask its metaclass, too."""
+    """True if the class or a base of it has the name; ``hasattr`` would also search its metaclass."""
     return any(name in base.__dict__ for base in cls.__mro__)
 
 

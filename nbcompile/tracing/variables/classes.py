@@ -1,4 +1,4 @@
-"""Classes and Python modules: what names are looked up on without an instance.
+"""Classes and Python modules, whose attributes are read without an instance.
 
     Account.kind       guarded at its own address
     Account(100)       a new object (construction.py)
@@ -55,7 +55,7 @@ class ModuleVariable(VariableTracker):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         if type(self.value).__setattr__ is not types.ModuleType.__setattr__:
             super().set_attribute(tracer, name, value)
-        tracer.side_effects.store_global(tracer, self.value.__dict__, name, value)  # one thing under two names
+        tracer.side_effects.store_global(tracer, self.value.__dict__, name, value)  # one variable under two names
 
     def identity(self) -> object:
         return self.value
@@ -65,7 +65,7 @@ class ModuleVariable(VariableTracker):
 
 
 class ClassVariable(VariableTracker):
-    """A class; calling it makes a new object."""
+    """A class; a call creates a new object."""
 
     def __init__(self, value: type, source: Source | None = None) -> None:
         self.value = value
@@ -117,7 +117,7 @@ class ClassVariable(VariableTracker):
             self.plain_delete_attribute(tracer, name)
 
     def _changed_by_metaclass(self, tracer: Tracer, method: str, *arguments: VariableTracker) -> bool:
-        """Trace a metaclass's own method, an enumeration's too; False where it has ``type``'s."""
+        """Trace a metaclass's own method, also an enumeration's; False if it has ``type``'s."""
         found = class_lookup(type(self.value), method)
         if not isinstance(found, types.FunctionType):
             return False
@@ -133,7 +133,7 @@ class ClassVariable(VariableTracker):
         if isinstance(found, property) and found.fset is not None:
             tracer.call(tracer.wrap(found.fset, None), [self, value])
             return
-        # A name stored in torch.Tensor would change what the compiler itself calls.
+        # A name stored in torch.Tensor would change functions that the compiler itself calls.
         if self.value in torch_internals.members.CLASSES or self._is_descriptor(found, name):
             super().set_attribute(tracer, name, value)
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -150,7 +150,7 @@ class ClassVariable(VariableTracker):
         tracer.side_effects.delete_attribute(tracer, self, name)
 
     def _is_descriptor(self, found: object, name: str) -> bool:
-        """True if the metaclass decides what storing does: ``__bases__``, a descriptor; of two names it only stores."""
+        """True if a descriptor of the metaclass implements the assignment (``__bases__``); two are only stored."""
         return found is not MISSING and is_data_descriptor(found) and name not in ("__doc__", "__module__")
 
     def builtin_method(
@@ -189,19 +189,19 @@ class ClassVariable(VariableTracker):
         return super().call_method(tracer, name, arguments, keywords)
 
     def _subclasses(self, tracer: Tracer) -> ListVariable:
-        """The list that each call makes anew: its items are inputs, and it is none."""
-        # Each class, but the list of subclasses is created anew at each call: its length and its items
-        # are guarded, not itself.
+        """The list of subclasses, which each call creates anew: its items are inputs, and the list is not."""
+        # The list of subclasses is created anew at each call: its length and its items are guarded, not
+        # the list itself.
         subclasses: list[type] = self.value.__subclasses__()
         address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
         source = NoArgsCallSource(AttrSource(address, "__subclasses__"))
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(subclasses))
         return ListVariable([tracer.wrap(each, ItemSource(source, index)) for index, each in enumerate(subclasses)])
 
-    # -- what its metaclass says ---------------------------------------------------------
+    # -- methods of its metaclass --------------------------------------------------------
 
     def of_metaclass(self, tracer: Tracer, name: str, *arguments: VariableTracker) -> VariableTracker | None:
-        """The result of a special method of the metaclass; None where it has none in Python."""
+        """The result of a special method of the metaclass; None if it has none in Python."""
         found = class_lookup(type(self.value), name)
         if not isinstance(found, types.FunctionType):
             return None

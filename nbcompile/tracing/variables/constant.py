@@ -1,4 +1,4 @@
-"""A value that tracing knows whole: a number, a string, a dtype, None, an enum member...
+"""A value that is wholly known while tracing: a number, a string, a dtype, None, an enum member...
 
     ConstantVariable(3) + ConstantVariable(4)  ->  ConstantVariable(7), no node
 
@@ -26,14 +26,14 @@ SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), ty
 
 
 def is_constant_value(value: object) -> bool:
-    """True if a real value is of a kind that is kept whole."""
+    """True if a real value is of a constant kind."""
     if type(value) in SCALARS or is_instance(
         value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
         return True
     if is_instance(value, (torch.finfo, torch.iinfo, types.CodeType)) or arrays.is_type_info(value):
         return True
-    # A list of constants is none: it may change, and is a tracker with items.
+    # A list of constants is no constant: it may change, and is a tracker with items.
     if type(value) in (tuple, frozenset):
         return all(is_constant_value(item) for item in value)  # type: ignore[attr-defined]
     return type(value) is slice and all(is_constant_value(part) for part in (value.start, value.stop, value.step))
@@ -44,7 +44,7 @@ _WHERE_CODE_IS = ("co_filename", "co_firstlineno", "co_lines", "co_linetable", "
 
 
 class ConstantVariable(VariableTracker):
-    """A value known whole while tracing."""
+    """A value that is wholly known while tracing."""
 
     def __init__(self, value: object, source: Source | None = None) -> None:
         self.value = value
@@ -79,7 +79,7 @@ class ConstantVariable(VariableTracker):
                 return own
         if isinstance(self.value, types.CodeType) and name in _WHERE_CODE_IS:
             tracer.depend_on_process("the file and the lines of code")
-        # Evaluated on the real value: constants have no state of the user's that a guard would have to look at.
+        # Evaluated on the real value: constants have no state of the user's that needs a guard.
         attribute = tracer.evaluate(getattr, (self.value, name))
         if arrays.is_type_info(self.value) and arrays.is_array(attribute):
             return ConstantVariable(attribute)
@@ -99,7 +99,7 @@ class ConstantVariable(VariableTracker):
         owner = next((base for base in type(member).__mro__ if name in base.__dict__), None)
         if owner is None or not issubclass(owner, enum.Enum) or owner.__module__ == "enum":
             return None
-        # Only what is written in Python has anything to trace; `name` and `value` of a member are enum's own.
+        # Only members written in Python can be traced; `name` and `value` of a member are enum's own.
         users = isinstance(owner.__dict__[name], (types.FunctionType, property, classmethod, staticmethod))
         return tracer.bind(self, type(member), name) if users else None
 
@@ -138,7 +138,7 @@ class ConstantVariable(VariableTracker):
 
 
 class ConstantMethodVariable(VariableTracker):
-    """A bound method of a constant: ``"a-b".split``; called with constants it is evaluated at once."""
+    """A bound method of a constant: ``"a-b".split``; with constant arguments it is evaluated while tracing."""
 
     def __init__(self, owner: ConstantVariable, name: str, method: object) -> None:
         self.owner = owner

@@ -1,8 +1,8 @@
-"""Base of lists, dicts, sets and ranges: a method is found by its name.
+"""Base of lists, dicts, sets and ranges: methods are dispatched by name.
 
     xs.append(y)      the tracker's own ``method_append`` is called; nothing runs
     xs.__add__(ys)    as the operator
-    method = d.get    a bound method, kept until it is called
+    method = d.get    a bound method, before it is called
 
 In torch: nothing (each class of torch/_dynamo/variables/lists.py and dicts.py has a
 chain of comparisons of names). Read next: sequences.py
@@ -88,7 +88,7 @@ class ContainerVariable(VariableTracker):
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
             # Called as a method, an operator returns NotImplemented; only
-            # the operator itself then asks the other operand.
+            # the operator itself then calls the other operand's method.
             if len(arguments) == 1 and _returns_not_implemented(
                 self.cls, name, realise(tracer, arguments[0]).python_type()
             ):
@@ -100,8 +100,8 @@ class ContainerVariable(VariableTracker):
         named = {key: realise(tracer, value) for key, value in keywords.items()}
         try:
             result = method(tracer, *given, **named)
-        # The wrong number of arguments is the program's error, with Python's
-        # text; any other TypeError is ours, and is raised as it is.
+        # A wrong number of arguments is the program's error, with Python's
+        # text; any other TypeError is an error of the compiler.
         except TypeError:
             self._refuse_arguments(tracer, method, given, named)
             raise
@@ -120,7 +120,7 @@ class ContainerVariable(VariableTracker):
                 tracer.evaluate(getattr(base(), name), [None] * len(given), dict.fromkeys(named))
 
     def mark_mutated(self, tracer: Tracer) -> None:
-        """Note that the value is about to change."""
+        """Record that the value is about to change."""
         self.version += 1
         tracer.side_effects.mark_mutated(tracer, self)
 

@@ -1,6 +1,6 @@
-"""Trackers of context managers by class: of those from outside, and of those that the traced code makes.
+"""Trackers of context managers by class: of those from outside, and of those that the traced code creates.
 
-    from_object(torch.no_grad(), source)               the manager that a global holds
+    from_object(torch.no_grad(), source)               the manager in a global variable
     from_call(torch.autocast, tracer, arguments, {})   ``torch.autocast("cpu")`` in the traced code
 
 In torch: torch/_dynamo/variables/builder.py and torch/_dynamo/variables/torch.py. Read next:
@@ -52,10 +52,10 @@ UNDERSTOOD = (
 
 
 def from_object(value: object, source: Source | None) -> ContextVariable | None:
-    """The tracker of an existing manager, if it is of a kind that is understood."""
+    """The tracker of an existing manager, if its class is supported."""
     if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
         return SettingVariable(value, source)
-    # The patterns below would ask any other value for its ``__class__``.
+    # The patterns below would read the ``__class__`` of any other value.
     if not is_instance(value, UNDERSTOOD):
         return None
     match value:
@@ -82,10 +82,10 @@ def from_object(value: object, source: Source | None) -> ContextVariable | None:
 
 
 def from_call(cls: type, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    """The tracker of a manager that the traced code makes; None for any other class."""
+    """The tracker of a manager that the traced code creates; None for any other class."""
     if cls is contextlib.nullcontext:
         return NullContextVariable(arguments[0] if arguments else keywords.get("enter_result", ConstantVariable(None)))
-    if cls in PROFILERS:  # whatever it is to measure
+    if cls in PROFILERS:  # with any arguments
         return ProfilerVariable(cls)
     if cls not in MANAGERS:
         return None
@@ -116,7 +116,7 @@ def _no_grad(cls: type, value: bool) -> Maker:
 
 
 def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
-    # Called, it takes effect at once; used as a context manager, its exit restores.
+    # A call takes effect immediately; the exit of a context manager restores the state.
     mode = (*arguments, *keywords.values())[0]
     if not isinstance(mode, bool):
         tracer.raise_exception(TypeError, _refusal(torch._C._set_grad_enabled, mode))

@@ -1,10 +1,10 @@
-"""Context managers: what each tracker of one has, and those that change nothing of torch.
+"""Context managers: the base class of their trackers, and managers that change no mode of torch.
 
-    with manager as target:    enter(tracer) gives the target
+    with manager as target:    enter(tracer) returns the target
         y = x * 2
                                ExitVariable, on the stack since BEFORE_WITH, calls exit(tracer)
 
-A break inside of the block leaves the manager and enters it again in the rest of the frame, with
+A break inside of the block exits the manager and enters it again in the resume function, with
 ``recipe_to_enter``. A function that a manager decorates is called inside of it.
 
 In torch: torch/_dynamo/variables/ctx_manager.py. Read next:
@@ -36,13 +36,13 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
 
 class ContextVariable(VariableTracker):
-    """A context manager that can be left at a break and entered again after it."""
+    """A context manager that can be exited at a break and entered again after it."""
 
     cls: type = object
     keeps_state = True
-    """True if the manager remembers on itself what it found: Python enters one from outside, not the tracer."""
+    """True if the manager stores the previous state on itself: Python enters one from outside, not the tracer."""
     keeps_entry = False
-    """True if its one state belongs to the last entry: entered twice, it does not restore what the first one found."""
+    """True if it stores only one state: entered twice, it does not restore the state before the first entry."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -65,13 +65,13 @@ class ContextVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "__enter__":
-            if self.keeps_state and self.source is not None:  # the user's object would not have what it found
+            if self.keeps_state and self.source is not None:  # the user's object would lack the previous state
                 refuse_state(self)
             return self.enter(tracer)
         if name == "__exit__":
             self.exit(tracer)
             return ConstantVariable(None)
-        if name == "clone":  # what a decorated function enters at each call
+        if name == "clone":  # the manager that a decorated function enters at each call
             return self.renewed()
         return super().call_method(tracer, name, arguments, keywords)
 
@@ -80,7 +80,7 @@ class ContextVariable(VariableTracker):
         self.no_method("clone")
 
     def at_call(self) -> ContextVariable:
-        """The manager that a decorated function enters at a call: another one each time, or this one."""
+        """The manager that a decorated function enters at a call: a new one each time, or this one."""
         return self
 
     def decorate(self, reconstruction: Reconstructor, function: Recipe) -> Recipe:
@@ -88,11 +88,11 @@ class ContextVariable(VariableTracker):
         return Call(reconstruction.recipe(self), (function,))
 
     def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
-        """Recipe of what is left at a break, and entered again after it."""
+        """Recipe of the manager that is exited at a break and entered again after it."""
         return reconstruction.recipe(self)
 
     def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
-        """Recipe of a manager that stays entered: its exit puts back what this one found."""
+        """Recipe of a manager that stays entered: its exit restores the state that this one stored."""
         raise breaks.unsupported(breaks.GENERATOR_RECIPE, f"a yield inside of {self.describe()}", name="with")
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -101,7 +101,7 @@ class ContextVariable(VariableTracker):
 
 
 class DecoratedVariable(VariableTracker):
-    """A function that a context manager decorates: called, it runs inside of it."""
+    """A function that a context manager decorates: a call runs inside of the manager."""
 
     def __init__(self, context: ContextVariable, function: VariableTracker) -> None:
         self.context = context
@@ -124,7 +124,7 @@ class DecoratedVariable(VariableTracker):
 
 
 def decorated(tracer: Tracer, context: ContextVariable, function: VariableTracker) -> VariableTracker:
-    """A function in a manager; of a generator function, a manager with clones is entered around each step."""
+    """A function in a manager; for a generator function, a manager with clones is entered around each step."""
     function = realise(tracer, function)
     code = getattr(function, "code", None)
     if context.at_call() is not context and isinstance(code, types.CodeType) and code.co_flags & inspect.CO_GENERATOR:
@@ -134,12 +134,12 @@ def decorated(tracer: Tracer, context: ContextVariable, function: VariableTracke
 
 
 def refuse_state(manager: ContextVariable) -> NoReturn:
-    """Refuse to leave a manager that another frame entered, or to make one that is entered: its state is not known."""
+    """Break for an exit of a manager that another frame entered, or a copy of an entered one: its state is unknown."""
     raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, manager.describe(), name=manager.cls.__name__)
 
 
 def expect_distinct(entered: Sequence[ContextVariable]) -> None:
-    """Refuse a break in two blocks of one manager: the rest of the frame would enter two, with a state each."""
+    """Forbid a break in two blocks of one manager: the resume function would enter two, with a state each."""
     for position, manager in enumerate(entered):
         if manager.keeps_entry and manager in entered[:position]:
             refuse_state(manager)
@@ -178,9 +178,9 @@ class NullContextVariable(ContextVariable):
 
 
 class ProfilerVariable(NullContextVariable):
-    """A profiler, or a range of one: of no meaning for what is compiled, as in torch.
+    """A profiler, or a range of one: it has no effect on compiled code, as in torch.
 
-    It measures nothing of it either: one that the traced code created is nothing that anybody could ask afterwards.
+    It does not measure compiled code either: no result of one that the traced code created can be read afterwards.
     """
 
     def __init__(self, cls: type, source: Source | None = None) -> None:
@@ -222,7 +222,7 @@ class ExitVariable(VariableTracker):
         return type(contextlib.nullcontext().__exit__)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        """The bound function, of a manager that stays entered: a generator waits inside of its block."""
+        """The bound exit function of a manager that stays entered: a generator is suspended inside of its block."""
         context = self.context
         if isinstance(context, ContextVariable):
             manager = context.recipe_of_entered(reconstruction)
@@ -232,13 +232,13 @@ class ExitVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.context, ContextVariable):
-            # Managers of torch return None from ``__exit__``: they suppress no exception. A user's ``__exit__`` may,
-            # and its result says so.
+            # Managers of torch return None from ``__exit__``: they suppress no exception. The result of a user's
+            # ``__exit__`` may suppress it.
             self.context.exit(tracer)
             return ConstantVariable(None)
         return tracer.call_special(self.context, "__exit__", arguments)
 
 
 def _exit_of(manager: Any) -> Any:
-    """Bound exit function that BEFORE_WITH leaves on the stack: the class is asked, not the object."""
+    """Bound exit function that BEFORE_WITH leaves on the stack: it is looked up on the class, not the object."""
     return type(manager).__exit__.__get__(manager)

@@ -1,4 +1,4 @@
-"""A ``collections.deque``: a list with two ends, and perhaps a greatest length.
+"""A ``collections.deque``: a double-ended list, with an optional maximum length.
 
 In torch: DequeVariable of torch/_dynamo/variables/lists.py. Read next: sequences.py
 """
@@ -27,7 +27,7 @@ class DequeVariable(ListVariable):
 
     cls: type = collections.deque
     moves = 0
-    """Number of changes that iterators over it refuse to continue after; an item instead of another one is none."""
+    """Number of changes after which iterators over it raise; replacing an item is no such change."""
 
     def __init__(
         self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None
@@ -76,7 +76,7 @@ class DequeVariable(ListVariable):
         super().method_insert(tracer, index, item)
 
     def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
-        super().not_in(tracer, item)  # whatever was asked of it
+        super().not_in(tracer, item)  # without a message of the method
 
     def matches(self, tracer: Tracer, item: VariableTracker, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
         moves = self.moves
@@ -90,7 +90,7 @@ class DequeVariable(ListVariable):
         moves = self.moves
         for index, element in enumerate(self.unpack(tracer)):
             is_equal = tracer.equal_items(element, item)
-            if self.moves != moves:  # asked before the answer is used
+            if self.moves != moves:  # checked before the result is used
                 tracer.raise_exception(IndexError, "deque mutated during iteration")
             if is_equal:
                 self.mark_mutated(tracer)
@@ -111,7 +111,7 @@ class DequeVariable(ListVariable):
 
     def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> WatchingIteratorVariable:
         cls = type(step(collections.deque()))
-        # It sees that an item has come and another one gone, too.
+        # It also detects that an item was added and another one removed.
         return WatchingIteratorVariable(self, items, cls, lambda: self.moves, "deque mutated during iteration")
 
     def mark_mutated(self, tracer: Tracer) -> None:
@@ -159,7 +159,7 @@ class DequeVariable(ListVariable):
 
 
 def limit_of(tracer: Tracer, maxlen: VariableTracker) -> int | None:
-    """The greatest length that a deque is created with; Python refuses what is none."""
+    """The maximum length of a new deque; raises Python's error for an invalid one."""
     none = maxlen.is_constant() and maxlen.constant() is None
     limit = None if none else index_of(tracer, maxlen, functools.partial(collections.deque, ()))
     empty: Any = tracer.evaluate(collections.deque, ((), limit))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def empty_dict(cls: type) -> dict[object, object]:
-    """One of Python's own without items: the program's class may ask for arguments."""
+    """An empty dict of Python's own class: the program's class may need arguments."""
     return collections.OrderedDict() if issubclass(cls, collections.OrderedDict) else {}
 
 
@@ -39,11 +39,11 @@ def iterator_over(
     keys = keys[::-1] if backwards else keys
 
     def read(tracer: Tracer, index: int) -> VariableTracker:
-        # A value may be another one by now; the keys are those of before, or it would not continue.
+        # A value may have been replaced; the keys are unchanged, or the iterator would raise.
         value = owner.get_item(tracer, keys[index])
         return value if which == "values" else TupleVariable([realise(tracer, keys[index]), value])
 
-    if owner.cls is collections.OrderedDict:  # it sees a key that was moved, too
+    if owner.cls is collections.OrderedDict:  # it also detects a moved key
         message = "OrderedDict mutated during iteration"
         iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: tuple(owner.entries), message)
         iterator.gives_up = True
@@ -56,7 +56,7 @@ def iterator_over(
 
 
 class DictViewVariable(ContainerVariable):
-    """``d.keys()``, ``d.values()`` or ``d.items()``: a window on the dict."""
+    """``d.keys()``, ``d.values()`` or ``d.items()``: a view of the dict."""
 
     def __init__(self, owner: DictVariable, which: str) -> None:
         self.owner = owner
@@ -89,7 +89,7 @@ class DictViewVariable(ContainerVariable):
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if self.which == "keys":
             return self.owner.contains(tracer, item)
-        # As items of a container: a value that is the same object is equal, even a NaN.
+        # As for items of a container: the same object is equal, even a NaN.
         return any(tracer.equal_items(value, item) for value in self.unpack(tracer))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

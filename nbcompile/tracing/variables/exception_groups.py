@@ -1,6 +1,6 @@
-"""Groups of exceptions: what ``BaseExceptionGroup.__new__`` refuses, and the class that it chooses.
+"""Groups of exceptions: errors of ``BaseExceptionGroup.__new__``, and the class that it chooses.
 
-    ExceptionGroup("m", [])                  ValueError, in Python's own words
+    ExceptionGroup("m", [])                  ValueError, with Python's own message
     BaseExceptionGroup("m", [KeyError()])    an ExceptionGroup
 
 In torch: nothing; groups end the graph there. Read next: nbcompile/tracing/calls/construction.py
@@ -16,7 +16,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 
 
 def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Arguments) -> type[BaseException]:
-    """The class of a new exception, after ``BaseExceptionGroup.__new__`` has looked at the arguments.
+    """The class of a new exception, after the checks of ``BaseExceptionGroup.__new__``.
 
     A group of the base class whose exceptions are all of class ``Exception`` is an ``ExceptionGroup``.
     """
@@ -32,7 +32,7 @@ def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Argument
 
 
 def _like(tracer: Tracer, value: VariableTracker) -> object:
-    """A value that a group refuses, or takes, as it does the traced one."""
+    """A real value that a group accepts or refuses as it does the traced one."""
     if value.is_constant():
         return value.constant()
     kind = value.python_type()
@@ -40,7 +40,7 @@ def _like(tracer: Tracer, value: VariableTracker) -> object:
         return Exception() if issubclass(kind, Exception) else BaseException()
     if kind in (list, tuple):
         return [_like(tracer, each) for each in value.unpack(tracer)]
-    if isinstance(value, ObjectVariable):  # its class may make a sequence of it
+    if isinstance(value, ObjectVariable):  # its class may be a sequence
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"ExceptionGroup of {value.describe()}", name="ExceptionGroup"
         )

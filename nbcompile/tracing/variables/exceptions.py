@@ -1,8 +1,8 @@
-"""An exception object of the traced program: an object like any other, with what C code keeps in it.
+"""An exception object of the traced program: an object with fields of its C struct.
 
-    e.args, e.__cause__     kept here
+    e.args, e.__cause__     fields of the tracker
     e.code                  an attribute, as of every object
-    str(e)                  of the built-in class below it
+    str(e)                  computed by the built-in base class
 
 In torch: torch/_dynamo/variables/misc.py (ExceptionVariable). Read next:
 nbcompile/tracing/frame/handlers/control.py
@@ -32,7 +32,7 @@ IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 class TracebackVariable(VariableTracker):
-    """The way that an exception came: there is one, which is all that is known; Python alone can make it."""
+    """A traceback: it is only known to exist, and only Python can create it."""
 
     def python_type(self) -> type:
         return types.TracebackType
@@ -58,7 +58,7 @@ class ExceptionVariable(ObjectVariable):
         self.context: VariableTracker | None = None
         self.suppresses_context = False
         self.failed_lookup: tuple[str, VariableTracker] | None = None
-        """Name that was looked up first, and object, of an AttributeError."""
+        """Name and object of an AttributeError, of the first look-up."""
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
         self.file_names: list[VariableTracker] = []
@@ -96,7 +96,7 @@ class ExceptionVariable(ObjectVariable):
         return super().generic_attribute(tracer, name)
 
     def _kept_in_c(self, tracer: Tracer, name: str) -> VariableTracker:
-        """Attribute that a built-in class derives from its arguments: ``errno``, ``name``, ``value``."""
+        """Attribute that a built-in class computes from its arguments: ``errno``, ``name``, ``value``."""
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None:
             return stored
@@ -108,7 +108,7 @@ class ExceptionVariable(ObjectVariable):
         return tracer.constant_or_wrap(getattr(self._real(), name, None))
 
     def _real(self) -> BaseException:
-        """An exception of the built-in class below, with the arguments."""
+        """An exception of the built-in base class, with the arguments."""
         builtin: Any = builtin_base(self.cls)  # the user's ``__init__`` was traced already and must not run
         arguments = [*self.arguments, *self.file_names]
         if not all(each.is_constant() for each in arguments):
@@ -180,10 +180,10 @@ class ExceptionVariable(ObjectVariable):
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 
     def _initialise(self, tracer: Tracer, arguments: list[VariableTracker], keywords: Keywords) -> None:
-        """Do what ``__init__`` of the built-in class does: refuse arguments, or keep them."""
+        """Check and store arguments as ``__init__`` of the built-in class does."""
         builtin: Any = builtin_base(self.cls)
         if keywords or builtin.__init__ not in TAKES_ANYTHING:
-            # A class of this name gives Python's own words. Values that only the run knows are refused by none.
+            # A class of this name raises Python's own message. Values that are unknown while tracing are accepted.
             given = {key: _value_or_none(tracer, value) for key, value in keywords.items()}
             known = all(each.is_constant() for each in arguments)
             if known or builtin.__init__ in TAKES_ANYTHING:
@@ -192,7 +192,7 @@ class ExceptionVariable(ObjectVariable):
         self.arguments = arguments
         if issubclass(builtin, OSError) and not issubclass(builtin, BlockingIOError) and 3 <= len(arguments) <= 5:
             self._keep_file_names(tracer, arguments)
-        if issubclass(builtin, ImportError):  # a second call forgets what the first one kept
+        if issubclass(builtin, ImportError):  # a second call resets the fields of the first one
             keywords = {**{key: ConstantVariable(None) for key in ("name", "path")}, **keywords}
         for key, value in keywords.items():  # ImportError(text, name="os")
             tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
@@ -225,15 +225,15 @@ class ExceptionVariable(ObjectVariable):
         cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
         if self.members is not None:  # ``args`` follow
             arguments = (arguments[0], Build("tuple", tuple(map(reconstruction.recipe, self.members))))
-        # Where no code of the program makes it, the class itself does: some classes in C keep more than ``args``.
+        # Without code of the program, the class itself creates it: some classes in C store more than ``args``.
         own = (types.FunctionType, staticmethod)
         if not any(isinstance(class_lookup(self.cls, name), own) for name in ("__new__", "__init__")):
             return Call(cls, arguments)
         return Call(Constant(without_initialising, "without_initialising"), (cls, *arguments))
 
     def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
-        # ``raise ... from ...`` and nested handlers link exceptions, which may form a cycle: linked
-        # after they are created.
+        # ``raise ... from ...`` and nested handlers link exceptions, which may form a cycle, so these are
+        # linked after they are created.
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}
@@ -248,7 +248,7 @@ class ExceptionVariable(ObjectVariable):
 
 
 class GivenExceptionVariable(ObjectVariable):
-    """An exception that the frame was given: caught before a graph break, say. What C code keeps in it is read."""
+    """An exception from outside, such as one caught before a graph break. Fields of its C struct are read."""
 
     has_fixed_class = True
 
@@ -260,7 +260,7 @@ class GivenExceptionVariable(ObjectVariable):
         except Exception:  # noqa: BLE001  # C refuses what was never set, in ways that no guard expects
             is_read = False
         else:
-            is_read = not (self.was_raised and name == "__traceback__")  # ``raise`` changes that of the very object
+            is_read = not (self.was_raised and name == "__traceback__")  # ``raise`` changes the object's own
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None:
             return stored
@@ -271,7 +271,7 @@ class GivenExceptionVariable(ObjectVariable):
         return self._lazy(tracer, name, value)
 
     def set_cause(self, tracer: Tracer, cause: VariableTracker) -> None:
-        """``raise ... from cause``: the object has it afterwards."""
+        """``raise ... from cause``, which is stored on the object."""
         tracer.side_effects.store_attribute(tracer, self, "__cause__", cause)
         tracer.side_effects.store_attribute(tracer, self, "__suppress_context__", ConstantVariable(True))
 
@@ -299,11 +299,11 @@ AnyException = ExceptionVariable | GivenExceptionVariable
 
 
 def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker) -> None:
-    """Note what is being handled while an exception is raised; none becomes part of its own context."""
+    """Set the context of a raised exception to the one that is being handled; none is part of its own context."""
     if not isinstance(error, AnyException):
         return
     if isinstance(handling, LazyVariable):  # of the caller
-        # Most exceptions are new and caught at once: nobody asks for their context, and no guard is needed.
+        # Most exceptions are new and caught immediately: their context is not read, and no guard is needed.
         if isinstance(error, ExceptionVariable) and error.context is None and handling.realised is None:
             error.context = handling
             return
@@ -334,14 +334,14 @@ def _store_context(tracer: Tracer, error: AnyException, context: VariableTracker
 
 
 def _is_in_c(found: object) -> bool:
-    """True of an attribute that a built-in class of exceptions keeps in its C struct."""
+    """True for an attribute that is a field of the C struct of a built-in class of exceptions."""
     return isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE
 
 
 def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseException:
     """An exception of the program's class, whose own ``__init__`` was traced: ``__new__`` in C sets ``args``."""
     base: type = cls
-    while base.__flags__ & HEAP_TYPE:  # ``BaseException.__new__`` refuses classes whose layout is another one's
+    while base.__flags__ & HEAP_TYPE:  # ``BaseException.__new__`` raises for classes with another layout
         base = base.__base__ or BaseException
     error: BaseException = base.__new__(cls, *arguments)
     return error
@@ -358,9 +358,9 @@ def _value_or_none(tracer: Tracer, value: VariableTracker) -> object:
 
 
 def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracker:
-    """An attribute; an AttributeError says of which object and name, unless a look-up below it has said so.
+    """An attribute; an AttributeError has the object and the name, unless an inner look-up has set them.
 
-    ``__getattr__`` and properties may raise one without: the look-up that called them completes it, as in Python.
+    ``__getattr__`` and properties may raise one without them: the look-up that called them sets them, as in Python.
     """
     try:
         return owner.get_attribute(tracer, name)
@@ -383,7 +383,7 @@ def exception_to_raise(tracer: Tracer, given: VariableTracker, wrong: str) -> Va
 
 
 def is_exception_class(given: VariableTracker) -> TypeGuard[ClassVariable]:
-    """True of a class of exceptions; its ``__mro__`` says so, as no metaclass is asked."""
+    """True for a class of exceptions, by its ``__mro__``, as no metaclass is called."""
     return isinstance(given, ClassVariable) and BaseException in given.value.__mro__
 
 

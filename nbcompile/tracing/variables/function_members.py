@@ -1,8 +1,8 @@
 """Members of a function object that the traced code replaces.
 
-    f.__defaults__ = (2,)       the next call of f takes 2
-    f.__defaults__ = [2]        TypeError, in Python's words
-    f.__code__ = g.__code__     a graph break: what was traced of f belongs to its old code
+    f.__defaults__ = (2,)       the next call of f uses 2
+    f.__defaults__ = [2]        TypeError, with Python's message
+    f.__code__ = g.__code__     a graph break: the trace of f belongs to its old code
 
 In torch: nothing. Read next: nbcompile/tracing/variables/functions.py
 """
@@ -21,11 +21,11 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "__annotations__": (dict, types.NoneType), "__name__": (str,), "__qualname__": (str,),
     "__code__": (types.CodeType,), "__globals__": (), "__closure__": (), "__builtins__": (),
 }  # fmt: skip
-"""Classes of the values that each member of a function can get; a read-only one can get none."""
+"""Classes of the values that each member of a function accepts; none for a read-only one."""
 
 
 def check_member(tracer: Tracer, name: str, value: VariableTracker) -> None:
-    """Check that a function can get a value as its member.
+    """Check that a member of a function accepts a value.
 
     Raises:
         the TypeError or AttributeError of Python.

@@ -1,10 +1,10 @@
-"""A torch function mode: an object that is asked about every call of a function of torch.
+"""A torch function mode: an object that overrides every call of a function of torch.
 
     with Logged():            pushed on the stack of modes (tracing/graph/override_state.py)
         torch.sin(x)          Logged.__torch_function__(torch.sin, (), (x,)), traced through
 
-Where entering and leaving it is no more than that, a graph may break inside of
-it: the rest of the frame enters it again.
+If entry and exit only push and pop the mode, a graph may break inside of it: the
+resume function enters it again.
 
 In torch: TorchFunctionModeVariable in torch/_dynamo/variables/torch_function.py.
 Read next: nbcompile/tracing/calls/overrides.py
@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 
 
 class FunctionModeVariable(ObjectVariable, ContextVariable):
-    """A mode whose class does not say itself how it is entered and left."""
+    """A mode whose class does not override entry and exit."""
 
     has_fixed_class = True
     keeps_state = False
@@ -38,7 +38,7 @@ class FunctionModeVariable(ObjectVariable, ContextVariable):
 
 
 def is_plain_mode(cls: type) -> bool:
-    """True if entering and leaving a mode of a class is to push and pop it."""
+    """True if entry and exit of a mode of a class only push and pop it."""
     return issubclass(cls, TorchFunctionMode) and all(
         inspect.getattr_static(cls, name) is inspect.getattr_static(TorchFunctionMode, name)
         for name in ("__enter__", "__exit__")
@@ -46,12 +46,12 @@ def is_plain_mode(cls: type) -> bool:
 
 
 def push(tracer: Tracer, mode: VariableTracker) -> None:
-    """Push a mode: it is asked from now on, before the others."""
+    """Push a mode: it is called from now on, before the others."""
     tracer.overrides.modes.append(mode)
 
 
 def pop(tracer: Tracer) -> VariableTracker:
-    """The mode that was pushed last is not asked any more."""
+    """Pop the mode that was pushed last."""
     modes = tracer.overrides.modes
     if not modes or modes[-1] in tracer.overrides.around:
         raise breaks.unsupported(

@@ -1,8 +1,8 @@
 """Functions, methods and cells.
 
-A Python function is traced through: its body is run symbolically in a frame of
-its own (inlining.py). One that tracing must not enter breaks the graph when it
-is called, with the reason that rules.py gives.
+A Python function is inlined: its body is run symbolically in a frame of its own
+(inlining.py). The call of one that must not be traced breaks the graph, with the
+reason of rules.py.
 
 In torch: torch/_dynamo/variables/functions.py. Read next: known_callables.py
 """
@@ -33,12 +33,12 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 
 
 class BaseFunctionVariable(VariableTracker):
-    """A function that tracing can go through."""
+    """A function that can be inlined."""
 
     def python_type(self) -> type:
         return FunctionType
 
-    # What binding arguments and running the body need; answered by each kind of function.
+    # Needed to bind arguments and run the body; implemented by each kind of function.
     code: CodeType
     name: str
     qualname: str
@@ -122,7 +122,7 @@ class FunctionVariable(BaseFunctionVariable):
         content = None if self.source is None else CellSource(self.source, name, index)
         found = cell_tracker(tracer, cell, name, content)
         # Both functions were traced with one cell. If the next call has two, an assignment through one function would
-        # not show in the other: that it is one cell is guarded.
+        # not be visible in the other: a guard compares the cells.
         met = found.address()
         if content is not None and met is not None and found.content_source != content:  # two functions share it
             tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, met)
@@ -140,7 +140,7 @@ class FunctionVariable(BaseFunctionVariable):
             return overlay
         if name == "__dict__":
             return window_of(tracer, self, self.function.__dict__, self._lazy)
-        # ``hasattr(f, name)`` was false: the trace went the way of the AttributeError, which must stay the same.
+        # ``hasattr(f, name)`` was false: the trace depends on the AttributeError.
         if self.source is not None and not hasattr(self.function, name):
             tracer.guard(self.source, GuardKind.HASATTR, (name, False))
         value = tracer.evaluate(getattr, (self.function, name))
@@ -189,7 +189,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         return f"NestedUserFunctionVariable({self.name})"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return ("function", id(self))  # by identity: each ``def`` that runs makes another function
+        return ("function", id(self))  # by identity: each ``def`` that runs creates another function
 
     def created_defaults(self, tracer: Tracer) -> Sequence[VariableTracker]:
         return self.defaults
@@ -205,7 +205,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         overlay = tracer.side_effects.attribute(self, name)
-        # ``f.__doc__ = ...`` in the traced code hides what the function was created with.
+        # ``f.__doc__ = ...`` in the traced code hides the original docstring.
         if overlay is not None:
             return overlay
         known: dict[str, object] = {
@@ -218,7 +218,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         }
         if name in known:
             return ConstantVariable(known[name])
-        # No function object exists yet: each part that reading shows is built from what MAKE_FUNCTION was given.
+        # No function object exists yet: each attribute is built from the operands of MAKE_FUNCTION.
         if name == "__defaults__":
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
         if name == "__kwdefaults__":
@@ -243,11 +243,11 @@ class NestedFunctionVariable(BaseFunctionVariable):
         tracer.raise_exception(AttributeError, f"'function' object has no attribute '{name}'")
 
     def _annotations(self, tracer: Tracer) -> VariableTracker:
-        """Annotations as a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
+        """Annotations as a dict; the operand of MAKE_FUNCTION is a tuple of alternating names and values."""
         if isinstance(self.annotations, DictVariable):
             return self.annotations
-        # ``(name, value, name, value, ...)``: the compiler builds the tuple, and CPython makes a dict when
-        # it is asked for.
+        # ``(name, value, name, value, ...)``: the compiler builds the tuple, and CPython converts it to a dict
+        # when it is read.
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
         self.annotations = DictVariable(tracer, zip(parts[::2], parts[1::2], strict=True))
         return self.annotations
@@ -269,13 +269,13 @@ class NestedFunctionVariable(BaseFunctionVariable):
 
 
 def documentation(code: CodeType) -> str | None:
-    """The docstring of a function: its first constant, where that is a text."""
+    """The docstring of a function: its first constant, if that is a string."""
     first = code.co_consts[0] if code.co_consts else None
     return first if isinstance(first, str) else None
 
 
 class MethodVariable(VariableTracker):
-    """A function bound to an object: calling it puts the object first."""
+    """A function bound to an object, which is the first argument of a call."""
 
     def __init__(self, function: VariableTracker, owner: VariableTracker, source: Source | None = None) -> None:
         self.function = function
@@ -305,7 +305,7 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        if self.owner.is_created_here():  # as in torch, whatever could be done
+        if self.owner.is_created_here():  # as in torch
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
         return reconstruction.bound_method(self.function, self.owner)
 

@@ -1,8 +1,8 @@
-"""``operator.itemgetter``, ``attrgetter`` and ``methodcaller``: objects of C that call what a polyfill returned.
+"""``operator.itemgetter``, ``attrgetter`` and ``methodcaller``: C objects that call the result of a polyfill.
 
     get = itemgetter(1)         GetterVariable(itemgetter, <function of the polyfill>)
     get(xs)                     the function is traced
-    hasattr(get, "__name__")    the class is asked: False
+    hasattr(get, "__name__")    looked up on the class: False
 
 In torch: torch/_dynamo/polyfills/operator.py makes functions of them. Read next:
 nbcompile/tracing/polyfills/builtins.py

@@ -1,8 +1,8 @@
-"""``id(x)`` of a value that has no address outside: it tells objects apart, and its number is not known.
+"""``id(x)`` of a value without an address outside: it distinguishes objects, and its number is unknown.
 
     memo[id(x)] = y        found again under the same x
     id(x) == id(y)         x is y
-    return id(x)           asked again after the graph
+    return id(x)           computed after the graph
 
 In torch: torch/_dynamo/variables/constant.py (FakeIdVariable). Read next:
 nbcompile/tracing/polyfills/copying.py

@@ -3,8 +3,8 @@
     vars(self)["k"] = 3         self.k = 3
     for name in self.__dict__   guards the names, in order
 
-It is a window, not a copy: what is stored through it is noted in side_effects
-under the object, and what was stored on the object is found in it.
+It is a view, not a copy: side_effects records items that are stored through it
+under the object, and it has attributes that were stored on the object.
 
 In torch: torch/_dynamo/variables/dicts.py (DunderDictVariable). Read next:
 nbcompile/tracing/effects/side_effects.py
@@ -26,7 +26,7 @@ from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 
 Look = Callable[[Tracer, str, object], VariableTracker]
-"""Maker of the tracker of an attribute, from the tracer, the attribute's name and its real value."""
+"""Function that creates the tracker of an attribute, from the tracer, the attribute's name and its real value."""
 IN_C = (types.GetSetDescriptorType, types.MemberDescriptorType)
 """Descriptors that store an attribute outside of the dict: the ``__name__`` of a function, a slot."""
 
@@ -42,7 +42,7 @@ class InstanceDictVariable(DictVariable):
         self.members = members
         self.entries = _Attributes(tracer, owner, members, look)  # type: ignore[assignment]
 
-    # What is promised is about the dict as it was at the call, not about what was stored in it since.
+    # Guards are about the dict at the entry of the frame, not about items that were stored since.
     def _know_all(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.members))
@@ -58,9 +58,9 @@ class InstanceDictVariable(DictVariable):
         return name in self.entries
 
     def mark_mutated(self, tracer: Tracer) -> None:
-        """The change is noted under the object, attribute by attribute."""
+        """Do nothing: a change is recorded under the object, attribute by attribute."""
 
-    # Which attributes go depends on those that are there.
+    # The removed attributes depend on the existing ones.
     def method_clear(self, tracer: Tracer) -> None:
         self._know_all(tracer)
         super().method_clear(tracer)
@@ -76,7 +76,7 @@ class InstanceDictVariable(DictVariable):
 def window_of(
     tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None = None
 ) -> DictVariable:
-    """The window on a real object's dict: the same one each time."""
+    """The view of a real object's dict: the same one each time."""
     known = tracer.side_effects.known(members)
     if isinstance(known, DictVariable):
         return known
@@ -91,7 +91,7 @@ def window_of(
 
 
 class _Attributes(MutableMapping[Hashable, Entry]):
-    """The entries: real attributes, with what was stored and deleted while tracing on top."""
+    """The entries: real attributes, with changes of the traced code applied."""
 
     def __init__(self, tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None) -> None:
         self.tracer = tracer
@@ -124,7 +124,7 @@ class _Attributes(MutableMapping[Hashable, Entry]):
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_MUTATION, f"{self.owner.describe()}.__dict__[...] = ...", name="dict"
             )
-        if name not in self or realise(self.tracer, self._value(name)) is not entry[1]:  # a look at it is no change
+        if name not in self or realise(self.tracer, self._value(name)) is not entry[1]:  # an access is no change
             self.tracer.side_effects.store_attribute(self.tracer, self.owner, name, entry[1])
 
     def __delitem__(self, name: Hashable) -> None:

@@ -1,9 +1,9 @@
-"""Iterators: one step at a time, until there is nothing left.
+"""Iterators, which are advanced step by step.
 
     it = iter(xs); next(it)      an item of xs; the iterator advances by one
     xs.append(y); list(it)       it follows its list, as CPython's does
 
-One that came from outside is moved at the end by as much as it was moved here.
+The residual program advances an iterator from outside by as many steps as the trace did.
 
 In torch: torch/_dynamo/variables/iter.py and ListIteratorVariable of lists.py.
 Read next: sequences.py
@@ -56,7 +56,7 @@ class IteratorVariable(VariableTracker):
         return reconstruction.shared(self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer), cls))
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
-        """The items that are still to come."""
+        """The remaining items."""
         return self.unpack(tracer)
 
 
@@ -77,31 +77,31 @@ class SequenceIteratorVariable(IteratorVariable):
         return f"ListIteratorVariable(length={len(self.sequence.items)}, index={self.index})"
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
-        # An exhausted list iterator of CPython drops its list: items that are appended later are not seen.
+        # An exhausted list iterator of CPython drops its list: items that are appended later are ignored.
         if self.is_exhausted:
             return None
         if self.source is not None:
             # The iterator is from outside: the residual program calls ``next`` on it as often as the trace did.
-            tracer.side_effects.mark_mutated(tracer, self)  # the real one moves, too
+            tracer.side_effects.mark_mutated(tracer, self)  # the real one advances, too
         if self.index >= len(self.sequence.items):
             self.is_exhausted = True
             return None
         self.index += 1
-        return self.sequence.items[self.index - 1]  # looked at when it is used
+        return self.sequence.items[self.index - 1]  # realised when it is used
 
     def taken(self) -> int:
-        """Number of times that it was asked for an item."""
+        """Number of calls of ``next``."""
         return self.index + self.is_exhausted
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         return [] if self.is_exhausted else self.sequence.items[self.index :]
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # Only a list that someone can still change needs an iterator over itself; else the items that are left will do.
+        # Only a list that can still change needs an iterator over itself; else the remaining items are enough.
         follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
         if self.source is not None or not follows or self.is_exhausted:
             return super().recipe(reconstruction)
-        # A later change of the list changes the items that are still to come.
+        # A later change of the list changes the remaining items.
         return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
 
     def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
@@ -111,7 +111,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
 
     def remake(self) -> Constant:
-        """Function that makes such an iterator from its list."""
+        """Function that creates such an iterator from its list."""
         return Constant(iter, "iter")
 
     def _advance(self, reconstruction: Reconstructor) -> Mutation:
@@ -138,7 +138,7 @@ class TextIteratorVariable(SequenceIteratorVariable):
 
 
 def moved(constructor: Recipe, steps: int) -> Recipe:
-    """A new iterator where the traced code left its own."""
+    """A new iterator at the position of the traced one."""
     return Call(Constant(moved_by, "moved_by"), (constructor, Constant(steps, "steps"))) if steps else constructor
 
 
@@ -150,7 +150,7 @@ def moved_by(iterator: Iterator[object], steps: int) -> Iterator[object]:
 
 
 class ReversedIteratorVariable(SequenceIteratorVariable):
-    """``reversed(xs)``: from the last item that there was to the first, of the list as it is by then."""
+    """``reversed(xs)``: from the last item at its creation to the first, of the current list."""
 
     def __init__(self, sequence: SequenceVariable) -> None:
         super().__init__(sequence)
@@ -174,9 +174,9 @@ class ReversedIteratorVariable(SequenceIteratorVariable):
 
 
 class WatchingIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a dict, set or deque, which refuses to continue once that has changed its size.
+    """An iterator over a dict, set or deque, which raises an error after a change of the container's size.
 
-    Once it has refused, it refuses for ever; :attr:`gives_up` and :attr:`asks_always` are the exceptions to that.
+    All later steps raise, too, with the exceptions of :attr:`gives_up` and :attr:`asks_always`.
     """
 
     def __init__(
@@ -186,22 +186,22 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         self.owner = owner
         self.cls = cls
         self.state = state
-        """Function whose value is another one once the owner has changed."""
+        """Function whose value changes with the owner."""
         self.state_before = state()
         self.message = message
         self.version = owner.version
         self.contents: Callable[[], Container[object]] | None = None
-        """Function that gives the keys, where they may change and the state stay."""
+        """Function that returns the keys, if they may change without a change of the state."""
         self.contents_before: object = None
         self.read: Callable[[Tracer, int], VariableTracker] | None = None
-        """Function that reads an item when it is asked for: the owner may have another one by then."""
+        """Function that reads the current item of the owner."""
         self.gives_up = False
-        """True where it is at its end after the last item, and once it has refused."""
+        """True if it is exhausted after the last item, and after an error."""
         self.asks_always = False
-        """True where it refuses even at its end."""
+        """True if it raises even at its end."""
 
     def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
-        """The iterator, which cannot continue over other keys: their position in memory decides what it gives."""
+        """The iterator, which cannot continue over other keys: the items would depend on their position in memory."""
         self.contents, self.contents_before = contents, contents()
         return self
 
@@ -210,28 +210,28 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         # What CPython's iterators do, class by class, once their container changed:
-        #     dict, set      RuntimeError at each further step, until it has said that it is at its end
+        #     dict, set      RuntimeError at each further step, until it was exhausted
         #     OrderedDict    RuntimeError once, then StopIteration; none after the last item
         #     deque          RuntimeError at each further step, also at its end
         self.is_exhausted |= self.gives_up and self.index >= len(self.sequence.items)
         if self.is_exhausted and not self.asks_always:
             return None
-        # A dict checks its size at each step, and refuses to continue: "dictionary changed size during iteration".
+        # A dict checks its size at each step, and raises "dictionary changed size during iteration".
         if self.state() != self.state_before:
             self.is_exhausted |= self.gives_up
-            # It is nan, which no state is equal to: from now on each step refuses.
+            # It is nan, which is unequal to every state: from now on each step raises.
             self.state_before = _NOTHING_EQUALS
             tracer.raise_exception(RuntimeError, self.message)
         if self.contents is not None and self.version != self.owner.version:
             self.version = self.owner.version
-            # As many keys, and others: CPython continues, and what it gives depends on the layout of the table.
+            # As many keys, but others: CPython continues, and its items depend on the layout of the table.
             if self.contents() != self.contents_before:
                 raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
         item = super().next_item(tracer)
         return item if item is None or self.read is None else self.read(tracer, self.index - 1)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # One over the items as they are now would not see what changes until it continues.
+        # An iterator over the current items would miss later changes.
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
 
 

@@ -1,8 +1,8 @@
 """Keys of dicts and members of sets whose class has a ``__hash__`` of its own.
 
-A tracker's ``hash_key`` finds it in the Python dict that represents a traced one.
-For such an object it is a substitute: Python's own dict asks it for its hash and
-whether it equals another key, and it asks the traced methods:
+A tracker's ``hash_key`` is its key in the Python dict that represents a traced one.
+For such an object it is a substitute, whose ``__hash__`` and ``__eq__`` trace the
+methods of the object:
 
     d[Point(1, 2)]      Point.__hash__ is traced; on a hit Point.__eq__, too
 
@@ -19,7 +19,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 
 class TracedKey:
-    """An object as a key: equal to what its traced ``__eq__`` says."""
+    """An object as a key, which is compared by its traced ``__eq__``."""
 
     def __init__(self, tracer: Tracer, tracker: VariableTracker) -> None:
         self.tracer = tracer
@@ -27,7 +27,7 @@ class TracedKey:
         self.number: int | None = None
 
     def __hash__(self) -> int:
-        # Once: a dict of Python's stores the hash with the key, too.
+        # Once: Python's dict stores the hash with the key, too.
         if self.number is None:
             found = realise(self.tracer, self.tracer.call_special(self.tracker, "__hash__", []))
             number = found.specialise() if isinstance(found, SymbolicVariable) else found.constant()

@@ -1,4 +1,4 @@
-"""Callables that are the same in every call: builtins, operators of torch, methods in C, descriptors.
+"""Callables that never change: builtins, operators of torch, methods in C, descriptors.
 
     torch.add(x, 1)        OperatorVariable: a node of the graph
     len(xs)                BuiltinVariable: a handler of ours
@@ -39,7 +39,7 @@ from nbcompile.tracing.variables.functions import FunctionVariable
 
 
 class KnownCallable(VariableTracker):
-    """A callable that is the same in every call: it is its own key, and its attributes are what they are."""
+    """A callable that never changes: it is its own key, and its attributes are constants."""
 
     value: Any
 
@@ -54,7 +54,7 @@ class KnownCallable(VariableTracker):
 
 
 class CallOfVariable(KnownCallable):
-    """``f.__call__`` of a function or a class: a call of it is one of its owner."""
+    """``f.__call__`` of a function or a class: a call of it calls its owner."""
 
     def __init__(self, value: types.MethodWrapperType, owner: VariableTracker, source: Source | None) -> None:
         self.value = value
@@ -72,7 +72,7 @@ Handler = Callable[[Tracer, Arguments, Keywords], VariableTracker]
 
 
 class BuiltinVariable(KnownCallable):
-    """A callable whose meaning is written down in a table: ``len``, ``isinstance``, ``torch.is_tensor``."""
+    """A callable with a handler in a table: ``len``, ``isinstance``, ``torch.is_tensor``."""
 
     def __init__(self, value: Callable[..., object], handler: Handler, source: Source | None = None) -> None:
         self.value = value
@@ -83,7 +83,7 @@ class BuiltinVariable(KnownCallable):
         return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # A function of torch asks the ``__torch_function__`` of its arguments first, also if we have a handler for it.
+        # A function of torch calls the ``__torch_function__`` of its arguments first, even if it has a handler.
         if str(getattr(self.value, "__qualname__", "")).startswith("_VariableFunctionsClass."):
             answer = tracer.ask(self.value, arguments, keywords)
             if answer is not None:
@@ -104,16 +104,16 @@ class LoggingVariable(BuiltinVariable):
 def in_order(
     tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> tuple[Arguments, Keywords]:
-    """The arguments with those in their positions that the function needs, however they were given.
+    """The arguments, with keywords moved to the positions that the function needs.
 
-    What it does not take, it refuses itself.
+    The function itself raises for invalid arguments.
     """
     signature = _signature(function)
     if signature is None:
         return arguments, keywords
     try:
         signature.bind(*arguments, **keywords)
-    # The call is wrong whatever the values are, so that Python's own error is raised with as many Nones.
+    # The call is wrong for any values, so a call with as many Nones raises Python's own error.
     except TypeError:
         if (
             isinstance(function, types.ClassMethodDescriptorType) and arguments
@@ -122,7 +122,7 @@ def in_order(
             function, arguments = function.__get__(None, owner), arguments[1:]
         tracer.evaluate(function, [[] if function is sorted else None] * len(arguments), dict.fromkeys(keywords))
     given, rest = list(arguments), dict(keywords)
-    # The first parameter that may be left out ends it: behind it, keywords must stay keywords.
+    # The first omitted parameter ends it: after it, keywords must remain keywords.
     for parameter in list(signature.parameters.values())[len(given) :]:
         if (
             parameter.kind is not parameter.POSITIONAL_OR_KEYWORD
@@ -152,12 +152,12 @@ _UNSAID: dict[object, Callable[..., object]] = {
     functools.partial: lambda function, /, *arguments, **keywords: 0,
     functools.reduce: lambda function, iterable, initial=None, /: 0,
 }
-"""Signatures of built-in functions for which Python has none (``initial`` has a name since 3.14)."""
+"""Signatures of built-in functions without one in Python (``initial`` is a keyword since 3.14)."""
 
 
 @functools.cache
 def _signature(function: Callable[..., object]) -> inspect.Signature | None:
-    """Signature of a function; None if it has none."""
+    """Signature of a function, or None."""
     if function in _UNSAID:
         return inspect.signature(_UNSAID[function])
     if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
@@ -204,7 +204,7 @@ class UnboundMethodVariable(KnownCallable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, each) for each in arguments]
         named = {name: realise(tracer, each) for name, each in keywords.items()}
-        # `str.upper("a")`: C computes it from constants, and changes none of them.
+        # `str.upper("a")`: C computes it from constants, and mutates none of them.
         if values and all(each.is_constant() for each in (*values, *named.values())):
             plain = [each.constant() for each in values]
             return tracer.constant_or_wrap(
@@ -218,7 +218,7 @@ class UnboundMethodVariable(KnownCallable):
         return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
 
     def _refusal(self, given: str) -> str:
-        """CPython's words for an object of another class; a slot's (``__len__``) are others than a method's."""
+        """CPython's message for an object of another class, which differs for slots (``__len__``) and methods."""
         name, own = self.value.__name__, self.value.__objclass__.__name__
         if isinstance(self.value, types.WrapperDescriptorType):
             return f"descriptor '{name}' requires a '{own}' object but received a '{given}'"
@@ -232,7 +232,7 @@ METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def _learns(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
-    """Return whether a derivative may be asked for, which an operator has a formula for."""
+    """Return whether a derivative may be needed, for which an operator has a formula."""
     examples = (getattr(realise(tracer, argument), "example", None) for argument in arguments)
     return torch._C.is_grad_enabled() and any(
         isinstance(example, torch.Tensor) and example.requires_grad for example in examples
@@ -261,8 +261,8 @@ class OperatorVariable(KnownCallable):
         of_torch = isinstance(function, FunctionType) and function.__module__.startswith("torch")
         if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
             assert isinstance(function, FunctionType)
-            return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
-        # Traced through, the kernels that the operator launches are nodes of the graph. But only the operator has a
+            return FunctionVariable(function).call(tracer, arguments, keywords)  # a Python function of torch: inlined
+        # If it is inlined, the kernels that the operator launches are nodes of the graph. But only the operator has a
         # formula for its derivative.
         body = torch_internals.body_of_triton_operator(function)
         if (
@@ -286,7 +286,7 @@ class OperatorVariable(KnownCallable):
 
 
 class DescriptorVariable(KnownCallable):
-    """An attribute of a class in C, unbound: ``torch.Tensor.shape``, whose ``__get__`` overrides are given."""
+    """An attribute of a class in C, unbound: ``torch.Tensor.shape``, whose ``__get__`` is passed to overrides."""
 
     def __init__(self, value: types.GetSetDescriptorType, source: Source | None = None) -> None:
         self.value = value
@@ -322,7 +322,7 @@ class AccessorVariable(KnownCallable):
 
 
 class SkippedVariable(KnownCallable):
-    """A callable that is not traced through: calling it breaks the graph, with a reason."""
+    """A callable that is not inlined: a call breaks the graph, with a reason."""
 
     def __init__(self, value: object, reason: breaks.Unsupported, source: Source | None = None) -> None:
         self.value = value
@@ -333,7 +333,7 @@ class SkippedVariable(KnownCallable):
         return f"SkipFunctionVariable({getattr(self.value, '__qualname__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # The reason was found when the callable was wrapped; which arguments it gets, only the call says.
+        # The reason was determined when the callable was wrapped; only the call has the arguments.
         types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
         raise replace(self.reason, details={**self.reason.details, "types": types_given})
 
@@ -346,7 +346,7 @@ class SkippedVariable(KnownCallable):
 
 
 class TensorsOwnMethodVariable(UnknownVariable):
-    """``x.add`` as a value from outside: Python calls it, and which tensor it is bound to is not promised."""
+    """``x.add`` as a value from outside: Python calls it, and its tensor has no guard."""
 
     def __init__(self, value: BuiltinMethodType, source: Source | None) -> None:
         super().__init__(value, source)

@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.sets import SetVariable
 
 
 def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
-    """The real value of a container of constants (also nested ones), in a tuple; None if something is not known."""
+    """The real value of a container of constants (also nested ones), in a tuple; None if a part is unknown."""
     value = realise(tracer, value)
     if has_text_of_its_own(value):
         return None
@@ -41,13 +41,13 @@ def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tupl
         return None
     parts = [whole(tracer, item) for item in value.unpack(tracer)]
     items = [part[0] for part in parts if part is not None]
-    # A named tuple's own ``__new__`` may take something else than the items.
+    # A named tuple's own ``__new__`` may have other parameters than the items.
     copy = tuple.__new__(value.cls, items) if hasattr(value.cls, "_fields") else value.cls(items)
     return (copy,) if len(items) == len(parts) else None
 
 
 def has_text_of_its_own(value: VariableTracker) -> bool:
-    """True for a tuple that has, or contains, a named tuple with a method of the program's."""
+    """True for a tuple that is, or contains, a named tuple with a method of the program."""
     return isinstance(value, TupleVariable) and (
         has_methods_in_python(value.cls) or any(map(has_text_of_its_own, value.items))
     )
@@ -55,7 +55,7 @@ def has_text_of_its_own(value: VariableTracker) -> bool:
 
 @functools.cache
 def has_methods_in_python(cls: type) -> bool:
-    """True for a named tuple with a special method of the program's: C would call it on the copy, while tracing."""
+    """True for a named tuple with a special method of the program, which C would call on the copy while tracing."""
     members = [(name, member) for base in cls.__mro__ for name, member in vars(base).items()]
     methods = [(name, member) for name, member in members if isinstance(member, types.FunctionType)]
     return any(
@@ -101,4 +101,4 @@ _CONTAINERS: Mapping[Any, Callable[[Tracer, Any], tuple[object] | None]] = {
     DictViewVariable: _whole_view,
     SetVariable: _whole_set,
 }
-"""Containers by the tracker, and how a real copy is created; the first that matches."""
+"""Function that creates a real copy, by class of the tracker; the first match is used."""

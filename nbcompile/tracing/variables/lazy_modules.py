@@ -1,10 +1,10 @@
 """Modules whose parameters get their sizes from the first input: ``nn.LazyLinear``.
 
     layer = nn.LazyLinear(4)
-    layer(x)          x: (2, 3), so the real weight becomes (4, 3), the class nn.Linear; then tracing begins again
+    layer(x)          x: (2, 3), so the real weight becomes (4, 3), the class nn.Linear; then the trace restarts
 
 The real parameters are created while tracing, by the module's own method, for an
-input that has sizes and no data: that is when eager makes them, too.
+input without data. Eager creates them at this point, too.
 
 In torch: torch/_dynamo/utils.py (initialize_lazy_module). Read next:
 nbcompile/tracing/variables/nn_module.py
@@ -24,15 +24,15 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def is_unshaped(module: object) -> bool:
-    """True if a module has parameters that wait for the first input."""
+    """True if a module has uninitialised parameters."""
     return isinstance(module, LazyModuleMixin) and bool(module.has_uninitialized_params())  # type: ignore[misc]
 
 
 def shape(tracer: Tracer, module: Any, arguments: Arguments, keywords: Keywords) -> NoReturn:
-    """Make the parameters of the real module.
+    """Initialise the parameters of the real module.
 
     Raises:
-        RestartAnalysis: they were created.
+        RestartAnalysis: they were initialised.
     """
     if not all(_has_sizes(realise(tracer, each)) for each in (*arguments, *keywords.values())):
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{type(module).__name__}(...)", name=type(module).__name__)

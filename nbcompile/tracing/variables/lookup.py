@@ -2,8 +2,8 @@
 
     class_lookup(Savings, "rate")     the entry of the first class of the method resolution order that has it
     is_data_descriptor(found)         a property, a slot: comes before the instance's own attributes
-    class_overlay(tracer, cls, name)  what the traced code stored on the class meanwhile
-    address_of(cls)                   what its attributes are guarded at, where the class was reached without an address
+    class_overlay(tracer, cls, name)  the value that the traced code stored on the class
+    address_of(cls)                   the source for guards on its attributes, if the class has none
 
 In torch: torch/_dynamo/variables/user_defined.py (inspect.getattr_static and
 its like). Read next: objects.py
@@ -33,15 +33,15 @@ MISSING = object()
 WHILE_TRACED: dict[tuple[type, str], VariableTracker] = {
     (torch.distributions.Distribution, "_validate_args"): ConstantVariable(False),
 }
-"""Values of certain class attributes while code is traced. To validate the parameters of a distribution is to branch
-on data; torch.compile switches it off, too, for the whole process.
+"""Values of certain class attributes while code is traced. The validation of a distribution's parameters branches on
+data; torch.compile disables it, too, for the whole process.
 """
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """Classes whose instances become methods when they are found on the class of an object."""
 INSTANCE_METHOD: type = type(vars(torch._C.Graph)["nodes"])
-"""The class of methods in C++ (pybind11's), which are a function in C and become methods as one in Python does."""
+"""The class of methods in C++ (pybind11's), which are functions in C that bind like Python functions."""
 PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
-"""Functions in C that store into the object's dict, and do nothing else."""
+"""Functions in C that only store into the object's dict."""
 CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])
 """Class methods in C with a handler or a polyfill."""
 
@@ -49,7 +49,7 @@ CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], va
 # What `owner.name` finds, in this order (object.__getattribute__):
 #      1  a data descriptor of the class        property, slot
 #      2  the owner's own dict
-#      3  anything else of the class            a function is bound to the owner
+#      3  other attributes of the class         a function is bound to the owner
 #      4  what __getattr__ returns, if the class has one
 def class_lookup(cls: type, name: str) -> object:
     """Entry of a class or its bases under a name, unbound; MISSING if there is none."""
@@ -60,9 +60,9 @@ def class_lookup(cls: type, name: str) -> object:
 
 
 def address_of(cls: type) -> Source | None:
-    """A source for a class that was reached without one: the program keeps the class.
+    """A source for a class without one: the residual program has the class as a constant.
 
-    Its attributes can then be guarded. None for the classes of Python and torch, which are taken as unchanging.
+    Its attributes can then be guarded. None for classes of Python and torch, which are assumed not to change.
     """
     if not cls.__flags__ & HEAP_TYPE or rules.is_trusted_module(str(cls.__module__)):
         return None
@@ -71,29 +71,29 @@ def address_of(cls: type) -> Source | None:
 
 
 def is_class_method_in_c(found: object) -> bool:
-    """True if it is bound to the class it is found on, as a ``classmethod`` is; only one whose meaning we know."""
+    """True if it binds to its class, as a ``classmethod`` does, and is supported."""
     return isinstance(found, types.ClassMethodDescriptorType) and found in CLASS_METHODS_IN_C
 
 
 def is_data_descriptor(found: object) -> bool:
-    """True if it comes before the instance's own attributes."""
+    """True if it takes precedence over the instance's own attributes."""
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 
 def accessor_in_c(cls: type, name: str) -> Callable[..., Any]:
-    """``__getattribute__`` or ``__setattr__`` of the nearest class in C: what a user's own ends in."""
+    """``__getattribute__`` or ``__setattr__`` of the nearest class in C, which a user's own one finally calls."""
     own = (base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
     found: Callable[..., Any] = next(each for each in own if isinstance(each, types.WrapperDescriptorType))
     return found
 
 
 def keeps_dict_elsewhere(cls: type) -> bool:
-    """True if attributes of its objects may be where ``object`` does not look: threading.local has a dict a thread."""
+    """True if its objects may have attributes that ``object`` does not find: threading.local has a dict per thread."""
     return accessor_in_c(cls, "__getattribute__") is not object.__getattribute__
 
 
 def instance_dict(value: object) -> dict[str, object]:
-    """The ``__dict__`` of a real object, past any ``__getattribute__`` in Python; {} where it has none."""
+    """The ``__dict__`` of a real object, without calling a ``__getattribute__`` in Python; {} if it has none."""
     try:
         members: dict[str, object] = accessor_in_c(type(value), "__getattribute__")(value, "__dict__")
     except AttributeError:
@@ -102,7 +102,7 @@ def instance_dict(value: object) -> dict[str, object]:
 
 
 def has_dict(value: object) -> bool:
-    """True if a real object has a ``__dict__``; no ``__getattribute__`` in Python is asked."""
+    """True if a real object has a ``__dict__``; calls no ``__getattribute__`` in Python."""
     try:
         accessor_in_c(type(value), "__getattribute__")(value, "__dict__")
     except AttributeError:
@@ -111,21 +111,21 @@ def has_dict(value: object) -> bool:
 
 
 def dict_source(source: Source, cls: type) -> Source:
-    """The address of an object's ``__dict__``, past any ``__getattribute__`` in Python."""
+    """The source of an object's ``__dict__``, without a ``__getattribute__`` in Python."""
     in_python = isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
     return (GenericAttrSource if in_python else AttrSource)(source, "__dict__")
 
 
 def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
-    """Value that the traced code stored on a class or one of its bases, or that counts while it is traced."""
+    """Value that the traced code stored on a class or one of its bases, or that replaces it while tracing."""
     for base in cls.__mro__:
         if tracer.side_effects.is_deleted_of(base, name) and name in base.__dict__:
-            # The class still has it while tracing, and whatever reads it would find it.
+            # The real class still has it while tracing, and other code that reads it would find it.
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_MUTATION, f"del {base.__name__}.{name}", name="class that is read"
             )
         stored = tracer.side_effects.attribute_of(base, name) or WHILE_TRACED.get((base, name))
-        # A class that has the name hides what was stored on those after it in the order.
+        # A class with the name hides values that were stored on later classes of the order.
         if stored is not None or name in base.__dict__:
             return stored
     return None

@@ -1,4 +1,4 @@
-"""``types.MappingProxyType(d)``: a dict that is only looked at.
+"""``types.MappingProxyType(d)``: a read-only view of a dict.
 
     signature.parameters["x"]     reads the dict behind it
     C.__dict__["method"]          the entry of the class's dict, unbound
@@ -24,7 +24,7 @@ READS = ("get", "keys", "values", "items", "copy")
 
 
 class MappingProxyVariable(VariableTracker):
-    """A window on a dict."""
+    """A read-only view of a dict."""
 
     def __init__(self, mapping: DictVariable, source: Source | None = None) -> None:
         self.mapping = mapping
@@ -57,14 +57,14 @@ class MappingProxyVariable(VariableTracker):
         return self.mapping.truth(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # A proxy that the program was given is given back as that object, not as a new window on the same dict.
+        # A proxy from outside is returned as the same object, not as a new view of the same dict.
         if self.source is not None:
             return super().recipe(reconstruction)
         return Call(Constant(types.MappingProxyType, "MappingProxyType"), (reconstruction.recipe(self.mapping),))
 
 
 class ClassDictVariable(VariableTracker):
-    """The ``__dict__`` of a class: what is asked for is guarded, entry by entry."""
+    """The ``__dict__`` of a class: each entry that is read is guarded."""
 
     def __init__(self, cls: type, source: Source) -> None:
         self.cls = cls

@@ -1,8 +1,8 @@
-"""Dicts, known entry by entry.
+"""Dicts, as entries of trackers.
 
 Keys are found by :meth:`VariableTracker.hash_key`: constants by value, objects by
-identity. A dict from outside is guarded on what the program asked of it: a key
-that was read, a membership that was tested, all keys once it was iterated.
+identity. The guards on a dict from outside are those that its uses need: a key
+that was read, a membership that was tested, all keys if it was iterated over.
 
 In torch: torch/_dynamo/variables/dicts.py. Read next: sets.py
 """
@@ -27,7 +27,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.set_tables import is_class_key
 
 IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__", "copy", "popitem")
-"""Methods of ``dict`` that go through the insertions, also in an OrderedDict, whose keys may have been moved."""
+"""Methods of ``dict`` that iterate in insertion order, also for an OrderedDict, whose keys may have been moved."""
 PAST_THE_ORDER = (
     "__setitem__", "__delitem__", "pop", "popitem", "clear", "update", "setdefault", "__init__", "__ior__",
 )  # fmt: skip
@@ -48,9 +48,9 @@ class DictVariable(ContainerVariable):
         cls: type = dict,
         default: VariableTracker | None = None,
     ) -> None:
-        # Keyed by the keys' hashes as the program would compute them: 1, 1.0 and True are one key, objects
-        # hash by identity or by their traced ``__hash__``. The tracker of the key is kept too: it is the
-        # object that was stored first.
+        # Keyed by the keys' hashes in the program: 1, 1.0 and True are one key, objects hash by identity
+        # or by their traced ``__hash__``. The tracker of the key is stored too: it is the object that was
+        # stored first.
         self.entries: dict[Hashable, Entry] = {}
         for key, value in entries:
             hashed = key.hash_key(tracer)
@@ -60,9 +60,9 @@ class DictVariable(ContainerVariable):
         self.default = default
         self.changed = False
         self.inserted: dict[Hashable, None] = {}
-        """Keys in the order of their insertion, from the time when one is moved: ``dict.keys`` of an OrderedDict."""
+        """Keys in insertion order, set when one is moved: ``dict.keys`` of an OrderedDict."""
         self.removed: dict[Hashable, VariableTracker | None] = {}
-        """Keys of an OrderedDict from outside: which of them the traced code removed, be it for a while; else None."""
+        """Keys of an OrderedDict from outside that the traced code removed, even temporarily; else None."""
 
     def describe(self) -> str:
         return f"ConstDictVariable(length={len(self.entries)})"
@@ -92,7 +92,7 @@ class DictVariable(ContainerVariable):
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 
     def _know_all(self, tracer: Tracer) -> None:
-        # Guards are about the dict as it was when the frame began. Once it is changed here, all keys are known already.
+        # Guards are about the dict at the entry of the frame. If it was changed here, all keys are known already.
         if self.source is not None and not self.changed:
             tracer.guard_keys(self)
 
@@ -104,14 +104,14 @@ class DictVariable(ContainerVariable):
         super().mark_mutated(tracer)
 
     def _has(self, tracer: Tracer, key: VariableTracker, looked_up: Hashable) -> bool:
-        # Three guards on a dict from outside, from the weakest on:
+        # Three guards on a dict from outside, the weakest first:
         #     d["lr"]       DICT_CONTAINS of this key       other keys may come and go
         #     len(d)        DICT_LENGTH
         #     for k in d    all keys, in order
         found = looked_up in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
-                # A constant key is guarded separately: a dict of settings may get other keys without a recompilation.
+                # A constant key has a guard of its own: another key in a dict of settings causes no recompilation.
                 tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
             elif is_class_key(looked_up):
                 # So is a class: registries (of pytrees, say) have more keys in a process that imported more.
@@ -127,11 +127,11 @@ class DictVariable(ContainerVariable):
         return self.find(tracer, key, key.hash_key(tracer))
 
     def value_at(self, tracer: Tracer, hashed: Hashable) -> VariableTracker:
-        """The value of an entry that is there, by the hash of its key."""
+        """The value of an existing entry, by the hash of its key."""
         return self.find(tracer, self.entries[hashed][0], hashed)
 
     def find(self, tracer: Tracer, key: VariableTracker, hashed: Hashable) -> VariableTracker:
-        """The value of a key whose hash was asked for."""
+        """The value of a key whose hash was computed."""
         entry = self.entries.get(hashed)
         if entry is None:
             self._has(tracer, key, hashed)
@@ -150,7 +150,7 @@ class DictVariable(ContainerVariable):
         tracer.raise_exception(KeyError, key)
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        # Before the change: what the dict held until now is guarded first.
+        # Before the change: its previous contents are guarded first.
         self.mark_mutated(tracer)
         self._store(key.hash_key(tracer), key, value)
 
@@ -228,7 +228,7 @@ class DictVariable(ContainerVariable):
         return tracer.call_python(fromkeys, ClassVariable(self.cls), keys, value or ConstantVariable(None))
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
-        # A subclass gets a plain dict; only these two make one of their own class.
+        # A subclass returns a plain dict; only these two return one of their own class.
         cls = self.cls if issubclass(self.cls, (collections.OrderedDict, collections.defaultdict)) else dict
         copied = DictVariable(tracer, [], cls=cls, default=self.default)
         for hashed, (key, value) in self.hashed(tracer):
@@ -236,12 +236,12 @@ class DictVariable(ContainerVariable):
         return copied
 
     def hashed(self, tracer: Tracer) -> list[tuple[Hashable, Entry]]:
-        """All entries with the hashes of their keys, in order; guarded. CPython does not ask for such a hash again."""
+        """All entries with the hashes of their keys, in order; guarded. CPython does not compute these hashes again."""
         entries = zip(self.keys(tracer), self.values(tracer), strict=True)
         return list(zip(list(self.entries), entries, strict=True))
 
     def fill(self, tracer: Tracer, other: VariableTracker) -> None:
-        """Store what another mapping, or an iterable of pairs, holds."""
+        """Store the items of another mapping, or of an iterable of pairs."""
         entries = None if self.cls is collections.OrderedDict else hashed_entries(tracer, other)
         if entries is None:
             for key, value in pairs_of(tracer, other):
@@ -338,36 +338,36 @@ class DictVariable(ContainerVariable):
         return [reconstruction.recipe(part) for entry in self.as_inserted() for part in entry]
 
     def as_inserted(self) -> list[Entry]:
-        """The entries in the order of ``dict``'s own methods, whatever was moved since."""
+        """The entries in the order of ``dict``'s own methods, independent of moves."""
         return [entry for _, entry in self.insertions()]
 
     def was_there(self, key: VariableTracker, value: VariableTracker) -> bool:
-        """True of a value that the dict had under its key before the call."""
+        """True for a value that the dict had under its key before the call."""
         if value.source is None or self.source is None:
             return False
         at_key = key.is_constant() and value.source == ItemSource(self.source, key.constant())
         return at_key or isinstance(value.source, ValueSource)
 
     def insertions(self) -> list[tuple[Hashable, Entry]]:
-        """The entries in that order, with the hashes of their keys; of keys from outside it may be another one."""
+        """The entries in insertion order, with the hashes of their keys; for keys from outside it may differ."""
         return [(hashed, self.entries[hashed]) for hashed in self.inserted | dict.fromkeys(self.entries)]
 
     def moves(self, reconstruction: Reconstructor, target: Recipe) -> tuple[Mutation, ...]:
-        """Calls that move the keys of an OrderedDict to where they are now."""
+        """Calls that move the keys of an OrderedDict to their current positions."""
         move = Constant(collections.OrderedDict.move_to_end, "move_to_end")
         keys = [key for key, _ in self.entries.values()] if self.inserted else []
         return tuple(Evaluate(Call(move, (target, reconstruction.recipe(key)))) for key in keys)
 
 
 def hashed_entries(tracer: Tracer, value: VariableTracker) -> list[tuple[Hashable, Entry]] | None:
-    """The entries of a dict of Python's own, with the hashes that it keeps; None of any other value."""
+    """The entries of a dict of Python's own class, with its stored hashes; None for any other value."""
     return value.hashed(tracer) if type(value) is DictVariable and value.cls is dict else None
 
 
 def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
     """The entries of a mapping, or of an iterable of pairs, as ``dict.update`` takes them."""
     part = getattr(value, "base_items", None)
-    # Of a subclass without an ``__iter__`` the entries are copied, whatever ``keys`` and ``__getitem__`` it has.
+    # The entries of a subclass without an ``__iter__`` are copied, without its ``keys`` and ``__getitem__``.
     if isinstance(part, DictVariable) and class_lookup(value.python_type(), "__iter__") is dict.__iter__:
         value = part
     if isinstance(value, DictVariable):

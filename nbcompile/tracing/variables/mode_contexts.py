@@ -1,8 +1,7 @@
 """Context managers that change a mode of torch: gradients, inference, autocast, overrides.
 
-Entering one changes the state of the tracer *and* puts the change into the
-graph, so that operators traced inside see it twice: now, on fake values, and in
-every run.
+Entry changes the state of the tracer *and* adds a node for the change to the graph,
+so that it applies to operators inside twice: now, on fake values, and in every run.
 
     with torch.no_grad():      node torch._C._set_grad_enabled(False)
         y = x * 2              node mul
@@ -52,10 +51,10 @@ class StateVariable(ContextVariable):
         self.get = get
         self.set = set
         self.arguments = (value,) if arguments is None else arguments
-        # One mode, as the manager itself has: ``with m: with m: ...`` ends in what the inner entry found.
+        # One previous mode, as on the manager itself: ``with m: with m: ...`` restores the mode of the inner entry.
         self.prior: object = False if cls is torch.no_grad else None
         self.depth = 0
-        """Entries without their exit, of the traced code."""
+        """Number of entries of the traced code without an exit."""
 
     def describe(self) -> str:
         return f"GradModeVariable({self.cls.__name__}, {self.value})"
@@ -113,7 +112,7 @@ def grad_mode(
 
 
 def _entered(manager: Any, prior: bool) -> Any:
-    """A manager of the grad mode as it is once it is entered."""
+    """A manager of the grad mode, in its state after the entry."""
     manager.prev = prior
     return manager
 
@@ -127,7 +126,7 @@ class EagerGradModeVariable(StateVariable):
         self.before = prior
 
     def renewed(self) -> ContextVariable:
-        # The mode that it finds is that of now; it is entered at once, and so need not be set here.
+        # The previous mode is the current one; the manager is entered immediately, so the mode is not set here.
         return EagerGradModeVariable(bool(self.mode), torch._C.is_grad_enabled())
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -142,7 +141,7 @@ class EagerGradModeVariable(StateVariable):
         return Call(Constant(_decorated_by_mode, "decorated"), (Constant(self.mode), function))
 
     def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
-        return self.recipe(reconstruction)  # it has what it found from when it was created
+        return self.recipe(reconstruction)  # it has stored the previous mode at its creation
 
     def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
         return self.recipe(reconstruction)
@@ -163,7 +162,7 @@ class EagerGradModeVariable(StateVariable):
 
 
 def _recreated_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
-    """The manager as it was created: to make it once more would change the mode once more."""
+    """The manager in its state after creation: another constructor call would change the mode again."""
     # The constructor of ``set_grad_enabled`` sets the mode, so it is bypassed.
     manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
     manager.prev, manager.mode = prior, mode
@@ -171,7 +170,7 @@ def _recreated_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
 
 
 def _decorated_by_mode(mode: bool, function: Callable[..., object]) -> Callable[..., object]:
-    """The function as the manager decorated it: the decorator itself would restore the mode once more."""
+    """The decorated function: a call of the decorator itself would restore the mode again."""
     return torch.utils._contextlib.context_decorator(_recreated_grad_mode(mode, mode).clone, function)
 
 
@@ -184,7 +183,7 @@ class AutocastVariable(ContextVariable):
     """``torch.autocast(...)``."""
 
     cls = torch.autocast
-    keeps_state = False  # what it found is only looked at by its own exit
+    keeps_state = False  # only its own exit reads the previous state
     keeps_entry = True
 
     def __init__(
@@ -194,7 +193,7 @@ class AutocastVariable(ContextVariable):
         self.arguments = arguments
         self.keywords = keywords
         self.entered: tuple[object, torch.fx.Node] | None = None
-        """The last entry, which each exit undoes: the manager itself has one state, too."""
+        """The last entry, which each exit undoes, as the manager itself stores only one state."""
         self.depth = 0
 
     def describe(self) -> str:
@@ -277,7 +276,7 @@ WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction
 
 
 class WithoutOverridesVariable(ContextVariable):
-    """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: only modes."""
+    """``torch._C.DisableTorchFunction()``: functions of torch call no override; ``...Subclass()``: only modes."""
 
     keeps_state = False
     keeps_entry = True
@@ -294,7 +293,7 @@ class WithoutOverridesVariable(ContextVariable):
         state = tracer.overrides
         self.before = state.ask_classes, state.ask_modes
         state.ask_classes = False
-        # The inner context may only switch more off: it never asks a mode that the outer one has switched off.
+        # The inner context can only disable more: it never enables a mode that the outer one has disabled.
         state.ask_modes &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 

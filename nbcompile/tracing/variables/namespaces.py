@@ -3,8 +3,8 @@
     globals()["G"] = 3; G        3, as if ``global G; G = 3`` had been written
     module.G = 3; vars(module)["G"]
 
-One thing under three names. It is a window, not a copy: what is stored through it is noted in side_effects as a
-global is, and what was stored as a global, or on the module, is found in it.
+One variable under three names. It is a view, not a copy: side_effects records items that are stored through it like
+globals, and it has variables that were stored as globals, or on the module.
 
 In torch: torch/_dynamo/variables/builder.py takes it for a dict of its own. Read next: instance_dict.py
 """
@@ -41,7 +41,7 @@ class NamespaceVariable(DictVariable):
         self.scope = scope
         self.entries = _Globals(tracer, scope, source)  # type: ignore[assignment]
 
-    # What is promised is about the dict as it was at the call, not about what was stored in it since.
+    # Guards are about the dict at the entry of the frame, not about items that were stored since.
     def _know_all(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.scope))
@@ -57,14 +57,14 @@ class NamespaceVariable(DictVariable):
         return name in self.entries
 
     def mark_mutated(self, tracer: Tracer) -> None:
-        """The change is noted global by global."""
+        """Do nothing: a change is recorded global by global."""
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.globals_of(self.scope) if self.source is None else super().recipe(reconstruction)
 
 
 class _Globals(MutableMapping[Hashable, Entry]):
-    """The entries: real globals, with what was stored and deleted while tracing on top."""
+    """The entries: real globals, with changes of the traced code applied."""
 
     def __init__(self, tracer: Tracer, scope: dict[str, object], source: Source | None) -> None:
         self.tracer = tracer
@@ -85,7 +85,7 @@ class _Globals(MutableMapping[Hashable, Entry]):
     def _real(self, name: str) -> VariableTracker:
         if name not in self.looked_at:
             value = self.scope[name]
-            # A module has hundreds of globals: only those that an instruction looks at become guards.
+            # A module has hundreds of globals: only those that an instruction reads become guards.
             source = self.source
             self.looked_at[name] = (
                 self.tracer.wrap(value, None) if source is None else LazyVariable(value, ItemSource(source, name))
@@ -95,7 +95,7 @@ class _Globals(MutableMapping[Hashable, Entry]):
     def __setitem__(self, name: Hashable, entry: Entry) -> None:
         if not isinstance(name, str):
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "globals()[...] = ...", name="dict")
-        if name not in self or realise(self.tracer, self[name][1]) is not entry[1]:  # a look at it is no change
+        if name not in self or realise(self.tracer, self[name][1]) is not entry[1]:  # an access is no change
             self.tracer.side_effects.store_global(self.tracer, self.scope, name, entry[1])
 
     def __delitem__(self, name: Hashable) -> None:
@@ -110,7 +110,7 @@ class _Globals(MutableMapping[Hashable, Entry]):
         yield from (name for name, value in stored.items() if value is not None and name not in kept)
 
     def _is_kept(self, name: str) -> bool:
-        """True if a global that was stored has the position that it had before."""
+        """True if a stored global keeps its previous position."""
         change = self.tracer.side_effects.load_global(self.scope, name)
         return change is None or (change.value is not None and not change.moved)
 

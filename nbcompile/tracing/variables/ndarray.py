@@ -2,7 +2,7 @@
 
     np.sin(a) + a.sum()      wrapped_sin, wrapped_sum, wrapped_add
 
-What leaves the graph becomes an array again (a scalar, where NumPy gives one).
+Outputs of the graph are converted to arrays again (to scalars, where NumPy returns one).
 
 In torch: torch/_dynamo/variables/tensor.py (NumpyNdarrayVariable) and misc.py
 (NumpyVariable). Read next: nbcompile/capture/arrays.py
@@ -42,7 +42,7 @@ KEEP_RANK = frozenset(
 )
 """Functions whose result without dims is an array; others return a scalar."""
 LISTS = frozenset(("split", "array_split", "hsplit", "vsplit", "dsplit"))
-"""Functions that give a list of arrays (those of ``torch._numpy`` give a tuple)."""
+"""Functions that return a list of arrays (those of ``torch._numpy`` return a tuple)."""
 DELEGATING = frozenset(
     "mean sum prod max min amax amin std var argmax argmin argsort sort cumsum cumprod reshape squeeze transpose clip "
     "ravel swapaxes repeat take all any round around diagonal trace nonzero searchsorted ptp choose".split()
@@ -68,11 +68,11 @@ class NdarrayVariable(VariableTracker):
     ) -> None:
         self.tensor = tensor
         self.cls = cls
-        """The class of an array from outside, which may be one that the program derived; None: NumPy's own."""
+        """The class of an array from outside, which may be a subclass of the program's; None: NumPy's own."""
         self.kind: Kind = kind if tensor.example.dim() == 0 else "array"
         """NumPy's kind of value: an array (also one without dims), a scalar (np.float64), a number of Python's."""
         self.source = source
-        """Source of the array itself; that of the tensor is below it."""
+        """Source of the array itself; the tensor's source is derived from it."""
 
     def python_type(self) -> type:
         return type(TO_NUMPY[self.kind](torch.zeros((), dtype=self.dtype())))
@@ -157,26 +157,26 @@ def apply(
     tracer: Tracer, target: ArrayFunction | ArrayMethod, name: str, arguments: Arguments, keywords: Keywords,
     original: Callable[..., object] | None = None, original_keywords: Keywords | None = None,
 ) -> VariableTracker:  # fmt: skip
-    """A node of a function or method of NumPy, and its result as arrays.
+    """Add a node of a function or method of NumPy; return its result as arrays.
 
     Args:
         tracer: the interpreter.
-        target: what the node calls.
-        name: of the function.
-        arguments: positional ones.
-        keywords: the others, as ``torch._numpy`` names them.
-        original: NumPy's own, which says what dtype and rank the result has.
-        original_keywords: the keywords as the original names them.
+        target: the target of the node.
+        name: the name of the function.
+        arguments: positional arguments.
+        keywords: keyword arguments, by the names of ``torch._numpy``.
+        original: NumPy's own function, which determines dtype and rank of the result.
+        original_keywords: the keywords by the names of the original.
     """
     values = [_plain(realise(tracer, value)) for value in arguments]
     named = {key: _plain(realise(tracer, value)) for key, value in keywords.items()}
     if original is None and any(map(_is_known_array, (*values, *named.values()))):
-        # The dtype of a method's result is not found with NumPy, and np.float64(1) gives another one than 1.0.
+        # The dtype of a method's result is not read from NumPy, and that for np.float64(1) differs from that for 1.0.
         raise breaks.unsupported(breaks.NDARRAY_METHOD, f"{name} of a scalar that is known", name=name)
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
-        # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is asked, with
-        # ones instead of the data, so that the answer depends only on dtypes and sizes.
+        # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is called, with
+        # ones instead of the data, so that the result depends only on dtypes and sizes.
         from_numpy = _numpy_result(
             tracer, original, arguments, keywords if original_keywords is None else original_keywords
         )
@@ -279,7 +279,7 @@ def has_array(values: Arguments) -> bool:
 
 
 def _plain(value: VariableTracker) -> VariableTracker:
-    """A class of NumPy's (np.float32), of Python's (float) or a dtype by its name: graphs hold nothing of NumPy."""
+    """A class of NumPy's (np.float32), of Python's (float) or a dtype by its name: graphs contain no NumPy objects."""
     known = getattr(value, "value", None)
     if isinstance(known, type):
         return ConstantVariable(known.__name__)
@@ -287,7 +287,7 @@ def _plain(value: VariableTracker) -> VariableTracker:
 
 
 def renamed(name: str, keywords: Keywords) -> Keywords:
-    """Keyword arguments, by the names that torch gives them."""
+    """Keyword arguments, by torch's names."""
     return {KEYWORDS_OF_CLIP.get(key, key): each for key, each in keywords.items()} if name == "clip" else keywords
 
 
@@ -301,7 +301,7 @@ def _names_objects(arguments: Arguments) -> bool:
 def _to_numpy(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
-    """``tensor.numpy()``: a view of it, that is an array from now on."""
+    """``tensor.numpy()``: a view of it as an array."""
     if not config.trace_numpy:
         raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, "Tensor.numpy", name="numpy", type="Tensor")
     given = arguments[0] if arguments else keywords.get("force")

@@ -26,12 +26,12 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 
 STORES = ("_parameters", "_buffers", "_modules")
-"""Dicts in which an nn.Module keeps its parameters, buffers and submodules."""
+"""Dicts in which an nn.Module stores its parameters, buffers and submodules."""
 BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", *BACKWARD_HOOKS)
 GETTER = torch.nn.Module.__getattr__
 CALLS = {name: torch.nn.Module.__dict__[name] for name in ("__call__", "_wrapped_call_impl", "_call_impl")}
-"""Functions that only lead to ``forward`` and to the hooks, as long as no other function replaces them."""
+"""Functions that only call ``forward`` and the hooks, if no other function replaces them."""
 GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 
@@ -54,10 +54,10 @@ class NNModuleVariable(ObjectVariable):
         return member
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
-        # What the traced code took away was there before, which it has asked for already.
+        # A member that the traced code removed existed before, and is guarded already.
         if not self.is_new() and any(name in (self.value.__dict__.get(store) or {}) for store in STORES):
             return
-        # One guard, whose predicate asks the real object: it looks into all dicts, as nn.Module does.
+        # One guard, whose predicate reads the real object: it searches all dicts, as nn.Module does.
         if class_lookup(self.cls, "__getattr__") is GETTER and not self.has_new_class:
             tracer.guard(source, GuardKind.HASATTR, (name, False))
             return
@@ -68,14 +68,14 @@ class NNModuleVariable(ObjectVariable):
     def member(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """A parameter, buffer or submodule."""
         for store in STORES:
-            # A dict that the traced code replaced or changed is looked into first.
+            # A dict that the traced code replaced or changed is searched first.
             changed = self._changed_store(tracer, store)
             if changed is not None:
                 if name in changed.entries:
                     return changed.get_item(tracer, ConstantVariable(name))
                 continue
             members = {} if self.is_new() else self.value.__dict__.get(store) or {}
-            # By its own address below the dict: a guard on a parameter does not depend on how attributes are found.
+            # By its own source below the dict: a guard on a parameter does not depend on attribute look-up.
             if name in members:
                 source = None if self.source is None else ItemSource(AttrSource(self.source, store), name)
                 return tracer.wrap(members[name], source)
@@ -117,16 +117,16 @@ class NNModuleVariable(ObjectVariable):
             super().delete_attribute(tracer, name)
 
     def _trace_own(self, tracer: Tracer, function: object, *arguments: VariableTracker) -> None:
-        # By its real body, so that the parameters, buffers and submodules all stay as nn.Module keeps them.
+        # By its real body, so that parameters, buffers and submodules are stored as by nn.Module.
         tracer.call(tracer.wrap(function, None), [self, *arguments])
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # The call is replaced by a call of ``forward`` only if nobody has overridden what is in between.
+        # The call is replaced by a call of ``forward`` only if no function in between is overridden.
         if any(self.on_class(tracer, name) is not known for name, known in CALLS.items()):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)
-        # With a source, the nodes know the module that they belong to (``nn_module_stack``).
+        # With a source, the nodes record their module (``nn_module_stack``).
         if self.source is None or self.is_new():
             return self._call(tracer, arguments, keywords)
         with tracer.output.module_calls.inside(self.value, self.source):
@@ -145,7 +145,7 @@ class NNModuleVariable(ObjectVariable):
         return tracer.call(forward, arguments, keywords)
 
     def _guard_hooks(self, tracer: Tracer) -> None:
-        """A module without hooks is called as its forward; a hook that comes later is seen, if the settings say so."""
+        """Guard that a module, which is called as its forward, has no hooks, if the settings require that."""
         every = torch.nn.modules.module
         for name in GLOBAL_HOOKS:
             source: Source = AttrSource(ModuleSource(every.__name__), name)

@@ -1,4 +1,4 @@
-"""A function of NumPy, traced as the function of torch that does the same.
+"""A function of NumPy, traced as the equivalent function of torch.
 
     np.sin(a)      a node torch.sin on the tensor that is traced for a
 
@@ -64,7 +64,7 @@ class NumpyFunctionVariable(VariableTracker):
 def _of_tensors(
     tracer: Tracer, function: object, traceable: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
-    """A function of NumPy on tensors: a ufunc gives a tensor, in eager mode, too."""
+    """A function of NumPy on tensors: a ufunc returns a tensor, in eager mode, too."""
     name = traceable.__name__
     if name in DELEGATING:
         raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {function} of a tensor", name=name)

@@ -2,8 +2,8 @@
 
 Attribute look-up follows ``object.__getattribute__``: data descriptors of the
 class, the instance's dict, the rest of the class, ``__getattr__``. The attribute
-that is found is guarded at its own address; a value that was stored while tracing
-is found before it.
+that is found is guarded at its own source; a value that the traced code stored
+takes precedence.
 
     account.rate       L['account'].rate
     account.rate = 2   recorded in side_effects, replayed after the graph
@@ -80,7 +80,7 @@ class ObjectVariable(VariableTracker):
     """An object of a user's class: from outside (``value``) or created by the traced code."""
 
     has_fixed_class = False
-    """True if the tracker is for objects of certain classes, so that an object of another class needs another one."""
+    """True if the tracker is for objects of certain classes only."""
 
     def __init__(self, cls: type, value: object = MISSING, source: Source | None = None) -> None:
         self.cls = cls
@@ -93,7 +93,7 @@ class ObjectVariable(VariableTracker):
         self.has_new_class = False
         """True once the traced code assigned to ``__class__``: the class at ``source`` is another one."""
         self.seen: dict[str, VariableTracker] = {}
-        """Attributes that were read; one whose value was not used is not guarded yet."""
+        """Attributes that were read; an unused one is not guarded yet."""
 
     def python_type(self) -> type:
         return self.cls
@@ -109,12 +109,12 @@ class ObjectVariable(VariableTracker):
         return self.is_new()
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        # Hashed by identity: nothing of the program runs.
+        # Hashed by identity: no code of the program runs.
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
             return ("object", id(self.value) if not self.is_new() else id(self))
         if self.base_items is not None and self.is_built_in("__hash__"):  # list, dict, tuple... by value, or unhashable
             return self.base_items.hash_key(tracer)
-        # A ``__hash__`` of the program: the key runs it by tracing when a dict looks it up.
+        # A ``__hash__`` of the program: it is traced when a dict looks up the key.
         if isinstance(class_lookup(self.cls, "__hash__"), types.FunctionType):
             return TracedKey(tracer, self)
         if not self.is_new() and self.source is not None and self.cls.__hash__ is not None:
@@ -145,7 +145,7 @@ class ObjectVariable(VariableTracker):
         return self._fallback(tracer, name) if found is None else found
 
     def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
-        """``object.__getattribute__``; None where it raises AttributeError because nothing is found."""
+        """``object.__getattribute__``; None where it raises AttributeError because no attribute is found."""
         # The steps of ``object.__getattribute__``, whose order decides which attribute hides another one:
         #     1. a data descriptor of the class (property, slot)      hides the instance's dict
         #     2. the instance's dict                                  hides methods and class variables
@@ -160,8 +160,8 @@ class ObjectVariable(VariableTracker):
             return own
         changed = class_overlay(tracer, self.cls, name)
         if changed is not None or found is not MISSING:
-            # Step 3 was reached because the instance has no such entry; that it has none is guarded, or a later
-            # ``obj.method = f`` would go unnoticed.
+            # Step 3 was reached because the instance has no such entry, which is guarded: otherwise a later
+            # ``obj.method = f`` would have no effect.
             self._not_shadowed(tracer, name)
         if changed is not None:
             return MethodVariable(changed, self) if changed.python_type() in BINDS else changed
@@ -182,7 +182,7 @@ class ObjectVariable(VariableTracker):
 
     def _lazy(self, tracer: Tracer, name: str, value: object) -> VariableTracker:
         """A lazy attribute, which is guarded when it is used: the same tracker each time."""
-        # One tracker for each attribute, however often it is read: a list read twice is one list, also after a change.
+        # One tracker for each attribute and all its reads: a list that is read twice is one list, also after a change.
         if self.source is None:
             return tracer.wrap(value, None)
         tracker = self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
@@ -194,7 +194,7 @@ class ObjectVariable(VariableTracker):
         return GenericAttrSource(source, name) if past else AttrSource(source, name)
 
     def _dict(self, tracer: Tracer) -> VariableTracker:
-        # A new object begins with an empty dict: everything in it was stored by the traced code.
+        # A new object has an empty dict at first: the traced code stored everything in it.
         if self.is_new():
             return InstanceDictVariable(tracer, self, {}, self._lazy)
         return window_of(tracer, self, instance_dict(self.value), self._lazy)
@@ -281,7 +281,7 @@ class ObjectVariable(VariableTracker):
             return overlay
         if not self.is_new() and not tracer.side_effects.is_deleted(self, name):
             try:
-                # A slot without a value raises AttributeError, as an attribute that is not there.
+                # A slot without a value raises AttributeError, like a missing attribute.
                 value = found.__get__(self.value)
             except AttributeError:  # nothing was stored in it yet
                 pass
@@ -391,12 +391,12 @@ class ObjectVariable(VariableTracker):
         tracer.side_effects.delete_attribute(tracer, self, name)
 
     def _expect_room(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
-        """Refuse an attribute that is no slot of an object without a dict, in the words of this version of Python."""
+        """Raise the error for an attribute that is no slot of an object without a dict, with Python's own message."""
         found = class_lookup(self.cls, name)
         if self.cls.__dictoffset__ or keeps_dict_elsewhere(self.cls) or is_data_descriptor(found):
             return
         members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
-        # A class created for the purpose raises the very message, which differs between versions of Python.
+        # A new class raises the message, which differs between versions of Python.
         tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -435,7 +435,7 @@ class ObjectVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method = self._special_method(tracer, "__call__")
-        # The instruction that called the object gets what ``__call__`` returns.
+        # The result of ``__call__`` is that of the instruction.
         tracer.hand_over(self, method)
         return tracer.call(method, arguments, keywords)
 
@@ -443,7 +443,7 @@ class ObjectVariable(VariableTracker):
         found = self.on_class(tracer, name)
         if isinstance(found, METHODS_IN_C):
             return self.builtin_method(tracer, getattr(found, "__objclass__", object), name, arguments, keywords)
-        # Python finds ``object.__init__`` on every class; where it is not overridden there is nothing to do.
+        # Every class has ``object.__init__``; if it is not overridden it does nothing.
         if name == "__init__" and found is MISSING:
             return ConstantVariable(None)
         return super().call_method(tracer, name, arguments, keywords)
@@ -469,14 +469,14 @@ class ObjectVariable(VariableTracker):
                 polyfill: Any = ordered.METHODS[name]
                 return tracer.call(FunctionVariable(polyfill), [self, *arguments], keywords)
             result = self._call_base(tracer, cls, name, arguments, keywords)
-            # An operator in place gives the object that it changed.
+            # An in-place operator returns the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result
         self.no_method(name)
 
     def _call_base(
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
-        """A method of the built-in part; ``dict.__getitem__`` leads to the class's own ``__missing__``."""
+        """A method of the built-in part; ``dict.__getitem__`` calls the class's own ``__missing__``."""
         assert self.base_items is not None
         if isinstance(self.base_items, ContainerVariable) and not arguments and not keywords:
             if name == "__hash__" and cls in (tuple, frozenset):
@@ -493,7 +493,7 @@ class ObjectVariable(VariableTracker):
         return result.like(result.items) if is_itself else result  # type: ignore[attr-defined]
 
     def _text_of_base(self, tracer: Tracer, cls: type) -> VariableTracker:
-        """``__repr__`` in C of a container: that of a list, tuple or dict does not name the class, the others do."""
+        """``__repr__`` in C of a container: that of a list, tuple or dict omits the class's name, others include it."""
         assert self.base_items is not None
         text = representation(tracer, self.base_items, cls, self.cls.__name__)
         if text is None:
@@ -623,7 +623,7 @@ class ObjectVariable(VariableTracker):
 
 
 def with_class_source(cls: ClassVariable, instance: VariableTracker) -> VariableTracker:
-    """A new object, which remembers where its class came from."""
+    """A new object, which has the source of its class."""
     if (
         isinstance(instance, ObjectVariable)
         and instance.is_new()
@@ -656,7 +656,7 @@ def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> Variab
 
 
 def _initialise(tracer: Tracer, owner: ObjectVariable, *arguments: VariableTracker) -> VariableTracker:
-    # It raises for arguments that no one accepts if the class defines ``__init__`` or does not define ``__new__``.
+    # It raises for unused arguments if the class defines ``__init__`` or does not define ``__new__``.
     own = class_lookup(owner.cls, "__init__") is not vars(object)["__init__"]
     if arguments and (own or class_lookup(owner.cls, "__new__") is vars(object)["__new__"]):
         name = "object" if own else owner.cls.__name__

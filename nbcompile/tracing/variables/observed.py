@@ -9,11 +9,11 @@ from nbcompile.tracing.variables.base import VariableTracker
 
 
 class ObservedException(Exception):
-    """Carries the tracker of the traced program's exception object."""
+    """Exception that carries the tracker of the traced program's exception object."""
 
     def __init__(self, value: VariableTracker, has_context: bool = False) -> None:
         super().__init__(value.describe())
         self.value = value
         value.was_raised = True
         self.has_context = has_context
-        """True once its ``__context__`` is set, which happens where it is raised, and not where it is raised again."""
+        """True once its ``__context__`` is set, at the first raise only."""

@@ -2,7 +2,7 @@
 
     p = partial(f, b=3)
     partial(p, 1)                  partial(f, 1, b=3)
-    p.tag = 5; partial(p, 1)       its func is p: attributes keep a partial from being taken apart
+    p.tag = 5; partial(p, 1)       its func is p: a partial with attributes is not merged
 
 In torch: torch/_dynamo/variables/functions.py (FunctoolsPartialVariable). Read
 next: nbcompile/tracing/calls/library.py
@@ -46,7 +46,7 @@ class PartialVariable(VariableTracker):
         self.value = value
         """The real one; None for one that the traced code created."""
         self.has_dict = False
-        """True if somebody asked for its ``__dict__``, which it has from then on."""
+        """True if its ``__dict__`` was read, which exists from then on."""
 
     def python_type(self) -> type:
         return functools.partial
@@ -68,7 +68,7 @@ class PartialVariable(VariableTracker):
         if name in self._members() and not tracer.side_effects.is_deleted(self, name):
             return self._lazy(tracer, name, self._members()[name])
         if not hasattr(functools.partial, name):
-            # A partial has a dict: that of another call may have the name.
+            # A partial has a dict, which may have the name in another call.
             if self.source is not None:
                 tracer.guard(self.source, GuardKind.HASATTR, (name, name in self._members()))
             tracer.raise_exception(AttributeError, f"'functools.partial' object has no attribute '{name}'")
@@ -77,8 +77,8 @@ class PartialVariable(VariableTracker):
         return super().get_attribute(tracer, name)
 
     def _part(self, name: str) -> VariableTracker:
-        # CPython merges a partial of a partial only if the inner one has no dict of its own, which tracing cannot see
-        # for a real one without making that dict.
+        # CPython merges a partial of a partial only if the inner one has no dict of its own, which tracing cannot test
+        # for a real one without creating that dict.
         if isinstance(self.function, PartialVariable) and self.value is None and self.function.may_be_merged():
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name="partial of a partial"
@@ -86,12 +86,12 @@ class PartialVariable(VariableTracker):
         return {"func": self.function, "args": self.arguments, "keywords": self.keywords}[name]
 
     def may_be_merged(self) -> bool:
-        """True if a partial of this one may have its parts: decided by Python, which knows whether it has a dict."""
+        """True if Python may merge this one into a partial of it, which depends on its dict."""
         return self.value is not None and not self._members()
 
     def _members(self) -> dict[str, object]:
-        """The real one's own attributes; its ``__dict__`` would be created by reading it."""
-        # ``__reduce__`` shows the dict without making one.
+        """The real one's own attributes, without reading its ``__dict__``, which would create it."""
+        # ``__reduce__`` returns the dict without creating one.
         state: tuple[Any, ...] = (None,) if self.value is None else self.value.__reduce__()[2]  # type: ignore[assignment]
         return state[-1] or {}
 
@@ -117,11 +117,11 @@ class PartialVariable(VariableTracker):
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def with_more(self, tracer: Tracer, arguments: Arguments, named: dict[str, Entry]) -> PartialVariable:
-        """``functools.partial(self, ...)``: as in C, taken apart where it has no dict of attributes."""
+        """``functools.partial(self, ...)``: as in C, merged if it has no dict of attributes."""
         stored = tracer.side_effects.stored_attributes(self)
-        # Decide as C does: merge into one partial, or keep the inner one as the function.
+        # As in C: merge into one partial, or use the inner one as the function.
         if self.value is not None or self.has_dict or stored:
-            lost = self.value is None and not any(stored.values())  # created again, it would have no dict
+            lost = self.value is None and not any(stored.values())  # a reconstructed one would have no dict
             if lost or (self.value is not None and stored and not self._members()):
                 context = f"partial({self.describe()}, ...)"
                 raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="partial of a partial that changed")

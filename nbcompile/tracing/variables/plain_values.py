@@ -1,10 +1,10 @@
 """A value of a class in C that never changes: a decimal number, a date.
 
-    PRICE == 2, DAY in holidays, if AMOUNT:     answered while tracing; the value is promised once it is asked
+    PRICE == 2, DAY in holidays, if AMOUNT:     evaluated while tracing; the value is guarded at the first use
     DAY.year, WAIT.days                         read while tracing; only the attribute is guarded
 
-What equal values answer alike is known here: comparison, truth, hash. Methods and
-arithmetic (of decimal numbers it goes by the thread's context) are left to Python.
+Operations with equal results for equal values are evaluated: comparison, truth, hash.
+Methods and arithmetic (for decimals it depends on the thread's context) run in Python.
 
 In torch: UserDefinedObjectVariable (torch/_dynamo/variables/user_defined.py).
 Read next: nbcompile/tracing/calls/operations.py
@@ -27,7 +27,7 @@ _KINDS = (decimal.Decimal, dt.date, dt.timedelta, dt.timezone, *_TIMED)
 
 
 def is_plain_value(value: object) -> bool:
-    """True if equal values answer alike, without running code of the program (a time zone may be a class of it)."""
+    """True if equal values behave alike, without code of the program (a time zone may be of its class)."""
     if type(value) not in _KINDS:
         return False
     if isinstance(value, decimal.Decimal):
@@ -36,7 +36,7 @@ def is_plain_value(value: object) -> bool:
 
 
 class PlainValueVariable(UnknownVariable):
-    """A value that is promised, whole, when something depends on it."""
+    """A value that is guarded as a whole at its first use."""
 
     def promised(self, tracer: Tracer) -> object:
         """The value, guarded."""
@@ -45,7 +45,7 @@ class PlainValueVariable(UnknownVariable):
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        # Equal times may differ here: 12:00 in one time zone is 11:00 in another one.
+        # Equal times may differ: 12:00 in one time zone is 11:00 in another one.
         if not inspect.isdatadescriptor(inspect.getattr_static(type(self.value), name, None)) or name == "__class__":
             return super().get_attribute(tracer, name)
         source = None if self.source is None else AttrSource(self.source, name)
@@ -59,7 +59,7 @@ class PlainValueVariable(UnknownVariable):
 
 
 def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
-    """The two operands of a comparison that such a value takes part in, where both are known."""
+    """The two operands of a comparison with such a value, if both are known."""
     pair = (left, right)
     if not any(isinstance(each, PlainValueVariable) for each in pair):
         return None
@@ -71,5 +71,5 @@ def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> t
 
 
 def _is_known(other: VariableTracker) -> bool:
-    # Of a float and a decimal number the thread's context takes note, or forbids it.
+    # The thread's context records or forbids a comparison of a float and a decimal number.
     return other.is_constant() and not isinstance(other.constant(), (float, complex))

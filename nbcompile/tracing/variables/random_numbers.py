@@ -3,10 +3,9 @@
     x * random.randint(1, 9)    random_value = random._inst.randint(1, 9)
                                 graph_out = __compiled_fn_1(x, as_tensor(random_value))
 
-What a generator does on the way (a draw, a seed, a state that is set) is written
-down in its order and done in that order by the generator itself, once per call:
-its state advances as in eager mode, and one entry serves every draw. The number is a
-symbol that has no value before the run.
+The calls of a generator (a draw, a seed, a state that is set) are recorded in order,
+and the residual program repeats them in that order, once per call: the state advances
+as in eager mode, and one entry serves every draw. The number is an unbacked symbol.
 
 In torch: RandomVariable (torch/_dynamo/variables/misc.py), which draws from a copy
 of the generator as it was while tracing, and call_random_fn
@@ -34,7 +33,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 OF_MODULE: random.Random = random._inst
-"""The generator whose methods the functions of the module are."""
+"""The generator whose bound methods are the functions of the module."""
 DRAWS = {"random": float, "uniform": float, "randint": int, "randrange": int}
 """Methods whose draw is an input of the graph, and its type; other methods break the graph, as in torch."""
 METHODS = {name: class_lookup(random.Random, name) for name in (*DRAWS, "seed", "getstate", "setstate")}
@@ -42,7 +41,7 @@ WORDS = len(OF_MODULE.getstate()[1])
 
 
 class DrawnVariable(SymbolicVariable):
-    """A number that was drawn: an input of the graph from the moment that something computes with it."""
+    """A number that was drawn: an input of the graph from its first use on."""
 
     def __init__(self, tracer: Tracer, kind: type, source: Source) -> None:
         self.tracer = tracer
@@ -66,9 +65,9 @@ class DrawnVariable(SymbolicVariable):
 
 
 class GeneratorStateVariable(VariableTracker):
-    """Result of ``getstate()``, or its tuple of words: it can be passed on, set again, and looked into.
+    """Result of ``getstate()``, or its tuple of words: it can be passed on, set again, and indexed.
 
-    (3, (2147483648, 1914837113, ...), None): a version, the words of the generator, and what gauss() has kept.
+    (3, (2147483648, 1914837113, ...), None): a version, the words of the generator, and the stored value of gauss().
     """
 
     def __init__(self, source: Source) -> None:
@@ -102,7 +101,7 @@ class GeneratorStateVariable(VariableTracker):
 
 
 class KeptDrawVariable(VariableTracker):
-    """Second draw of gauss(), kept for its next call, a float or None: it can be passed on."""
+    """Second draw of gauss(), stored for its next call, a float or None: it can be passed on."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -122,7 +121,7 @@ class RandomVariable(ObjectVariable):
         return super().get_attribute(tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if self.is_new():  # it is created before the graph is called, and the value may come out of the graph
+        if self.is_new():  # it is created before the graph is called, and the value may be an output of the graph
             self.no_method("__setattr__")
         super().set_attribute(tracer, name, value)
 
@@ -140,7 +139,7 @@ class RandomVariable(ObjectVariable):
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         if not all(each.is_constant() for each in (*given, *named.values())):
             self.no_method(name)
-        # Tried on a generator of its own: the arguments must be good, since the real call happens
+        # Tried on a separate generator: the arguments must be valid, since the real call happens
         # before the graph runs.
         self._try(name, [each.constant() for each in given], {key: each.constant() for key, each in named.items()})
         source = self._note(tracer, name, given, named)
@@ -160,7 +159,7 @@ class RandomVariable(ObjectVariable):
         return ConstantVariable(None)
 
     def _try(self, name: str, given: Sequence[object], named: dict[str, object]) -> None:
-        """Break where the call would raise (eager does, too), or where a number does not fit."""
+        """Break if the call would raise (as in eager mode), or if a number is too large."""
         values = (*given, *named.values())
         kinds = {"uniform": (int, float), "seed": (type(None), int, float, str, bytes)}.get(name, (int, type(None)))
         if not all(isinstance(each, kinds) for each in values):
@@ -176,7 +175,7 @@ class RandomVariable(ObjectVariable):
         self, tracer: Tracer, name: str, given: Sequence[VariableTracker], named: dict[str, VariableTracker]
     ) -> DrawSource:
         """Record the call: it runs before the graph, after the calls that were recorded earlier."""
-        # A body may run any number of times; its draws cannot run before.
+        # A body may run any number of times, so its draws cannot run before the graph.
         if tracer.output.body is not tracer.output.root:
             raise breaks.unsupported(
                 breaks.BODY_EFFECT, self.describe(), name="an operator", changed="a generator of random numbers"
@@ -195,7 +194,7 @@ class RandomVariable(ObjectVariable):
 
 
 def generator_of_module(tracer: Tracer) -> VariableTracker:
-    """The owner of ``random.randint`` and its like."""
+    """The owner of ``random.randint`` and other functions of the module."""
     return tracer.wrap(OF_MODULE, AttrSource(ModuleSource("random"), "_inst"))
 
 

@@ -62,7 +62,7 @@ class RangeVariable(VariableTracker):
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if _is_known(item):
             return _known(item) in self.value
-        # As CPython for what is no int: number by number.
+        # As CPython for a value that is no int: number by number.
         return any(tracer.equal(number, item) for number in self.unpack(tracer))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
@@ -72,7 +72,7 @@ class RangeVariable(VariableTracker):
         return [ConstantVariable(each) for each in self.value]
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return ConstantVariable(tracer.evaluate(len, (self.value,)))  # it may be longer than ``len`` can say
+        return ConstantVariable(tracer.evaluate(len, (self.value,)))  # its length may exceed the limit of ``len``
 
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.value)
@@ -82,7 +82,7 @@ class RangeVariable(VariableTracker):
 
 
 class RangeIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a range, whose numbers are computed when they are asked for: a loop may leave most of them."""
+    """An iterator over a range, whose numbers are computed on demand: a loop may use only a few of them."""
 
     def __init__(self, value: range, source: Source | None = None) -> None:
         super().__init__(TupleVariable(()), source)
@@ -95,12 +95,12 @@ class RangeIteratorVariable(SequenceIteratorVariable):
         return f"RangeIteratorVariable({self.value}, index={self.index})"
 
     def left(self) -> range:
-        """The numbers that are still to come."""
+        """The remaining numbers."""
         return self.value[:0] if self.is_exhausted else self.value[self.index :]
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         left = self.left()
-        # An iterator of the program's own: that it has moved on is a side effect.
+        # For an iterator from outside, the advance is a side effect.
         if self.source is not None and not self.is_exhausted:
             tracer.side_effects.mark_mutated(tracer, self)
         if not left:

@@ -1,4 +1,4 @@
-"""Compiled patterns and matches: what is asked of them about known text is answered while tracing.
+"""Compiled patterns and matches, which are evaluated on known text while tracing.
 
     NAME.match("layer.3").group(1)     "3"
     NAME.sub(f, "layer.3")             f is traced, with each match (polyfills/substitution.py)
@@ -27,10 +27,10 @@ RegularExpression = re.Pattern[str] | re.Pattern[bytes] | re.Match[str] | re.Mat
 FUNCTIONS = (
     re.compile, re.search, re.match, re.fullmatch, re.split, re.findall, re.escape,
 )  # fmt: skip
-"""Functions of re that are computed while tracing if their arguments are known; ``sub`` may be given a function."""
+"""Functions of re that are folded if their arguments are known; an argument of ``sub`` may be a function."""
 
 _SUBSTITUTIONS: dict[str, Callable[..., object]] = {"sub": substitution.pattern_sub, "subn": substitution.pattern_subn}
-"""Methods of a pattern that may be given a function."""
+"""Methods of a pattern that accept a function."""
 
 
 class RegularExpressionVariable(VariableTracker):
@@ -80,13 +80,13 @@ class RegularExpressionVariable(VariableTracker):
     def _substitute(
         self, tracer: Tracer, name: str, function: VariableTracker, given: Arguments, named: Keywords
     ) -> VariableTracker:
-        """``PATTERN.sub(function, text)``: C says which matches there are, and what is wrong with the arguments."""
+        """``PATTERN.sub(function, text)``: C finds the matches, and raises for invalid arguments."""
         others = [each for each in (*given, *named.values()) if each is not function]
         if not all(each.is_constant() for each in others):
             self.no_method(name)
         # The real ``sub`` is called with ``list.append`` instead of the function.
-        # That notes the matches in their order, and returns None, of which ``sub``
-        # makes nothing; the text that it returns is of use only if there was no match.
+        # This records the matches in their order, and returns None, which ``sub``
+        # replaces by ""; the text that it returns is used only if there was no match.
         matches: list[re.Match[str] | re.Match[bytes]] = []
         values = [matches.append if each is function else each.constant() for each in given]
         keyed = {key: matches.append if each is function else each.constant() for key, each in named.items()}
@@ -110,6 +110,6 @@ def _is_function(tracer: Tracer, value: VariableTracker) -> bool:
 
 
 def _text(tracer: Tracer, value: VariableTracker) -> VariableTracker:
-    """An argument; of an object of a subclass of str, what it holds."""
+    """An argument; for an object of a subclass of str, its string."""
     value = realise(tracer, value)
     return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value

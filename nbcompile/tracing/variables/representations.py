@@ -1,10 +1,10 @@
 """``repr`` of containers and partials: their pieces, joined.
 
-    repr([P(1), {"a": x}])     "[", what P.__repr__ returns, ", {'a': ", a slot for the tensor, "}]"
+    repr([P(1), {"a": x}])     "[", the result of P.__repr__, ", {'a': ", a slot for the tensor, "}]"
     a = []; a.append(a)        "[[...]]"
 
-Each item is asked as Python asks it, so that a ``__repr__`` of the program is traced. Where an item is a
-tensor, the text is created after the graph has run.
+A ``__repr__`` of the program is traced for each item, as Python calls it. If an item is a tensor, the text is created
+after the graph has run.
 
 In torch: torch/_dynamo/variables/lists.py, dicts.py (``debug_repr``). Read next: nbcompile/tracing/calls/conversions.py
 """
@@ -32,7 +32,7 @@ from nbcompile.tracing.variables.sets import SetVariable
 from nbcompile.tracing.variables.strings import TextVariable, join
 
 Pieces = list[VariableTracker] | None
-"""The parts of a text, in order; None for a value whose text is not known here."""
+"""The parts of a text, in order; None for a value whose text is unknown while tracing."""
 SETS = (set, frozenset)
 CURLY_ORDERED = repr(collections.OrderedDict(a=1)).startswith("OrderedDict({")
 """True where an OrderedDict is written as a dict (Python 3.12 and later), not as pairs."""
@@ -52,7 +52,7 @@ def representation(
     shown = _ReprTarget(tracer, value, cls, name or cls.__name__)
     if any(running is value for running in tracer.represented):
         return join(shown.recursive())
-    # The method of a named tuple is written in Python, which looks for no recursion.
+    # The method of a named tuple is written in Python, without a check for recursion.
     if not hasattr(cls, "_fields"):
         tracer.represented.append(value)
     try:
@@ -64,12 +64,12 @@ def representation(
 
 @dataclasses.dataclass
 class _ReprTarget:
-    """A container, and as what it is shown."""
+    """A container, with the classes that determine its text."""
 
     tracer: Tracer
     value: Any
     cls: type
-    """The class whose ``__repr__`` is asked."""
+    """The class whose ``__repr__`` is called."""
     name: str
     """The name of the object's own class."""
 
@@ -108,7 +108,7 @@ def _tuple(shown: _ReprTarget) -> Pieces:
     items = value.unpack(shown.tracer)
     fields = getattr(shown.cls, "_fields", None)
     if has_methods_in_python(shown.cls):
-        return None  # a text of the program's own, which Python asks for after the graph
+        return None  # a ``__repr__`` of the program, which Python calls after the graph
     if fields is not None:
         parts: list[VariableTracker] = []
         for field, item in zip(fields, items, strict=True):
@@ -196,12 +196,12 @@ RECURSIVE_REPR = frozenset(
     decorate(lambda _: "").__code__
     for decorate in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr()))
 )
-"""The wrappers that look for an object inside of itself: of reprlib, and of data classes."""
+"""The wrappers that detect recursion: of reprlib, and of data classes."""
 
 
 def represented(tracer: Tracer, function: BaseFunctionVariable, owner: VariableTracker) -> VariableTracker:
     """Result of ``reprlib.recursive_repr``: the method's result, or the filling for an object inside of itself."""
-    # The wrapper asks for the number of the thread, which no guard may compare: other threads call the code, too.
+    # The wrapper reads the thread's id, which no guard may compare: other threads call the code, too.
     cells = dict(zip(function.code.co_freevars, function.closure_cells(tracer), strict=True))
     owner = realise(tracer, owner)
     if any(running is owner for running in tracer.represented):

@@ -7,7 +7,7 @@
 
     s.rate = 5; s["rate"]      5
 
-What is stored as an attribute is noted as an item, and an attribute is read from the items once they have changed.
+An assignment to an attribute is recorded as one of an item, and attributes are read from changed items.
 
 In torch: nothing; it reads the old value. Read next: objects.py
 """
@@ -26,7 +26,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 
 
 def is_own_dict(value: object) -> bool:
-    """True of a dict that is its own ``__dict__``."""
+    """True for a dict that is its own ``__dict__``."""
     return is_instance(value, dict) and bool(type(value).__dictoffset__) and instance_dict(value) is value
 
 
@@ -50,7 +50,7 @@ class SelfDictVariable(ObjectVariable):
         return self
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
-        if not self._items().changed:  # once they change, all keys are promised
+        if not self._items().changed:  # after a change, all keys are guarded
             super()._not_shadowed(tracer, name)
 
     def missing(self, tracer: Tracer, name: str) -> NoReturn:

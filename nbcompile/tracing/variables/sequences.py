@@ -1,10 +1,10 @@
-"""Lists, tuples and what is like them: known item by item.
+"""Lists, tuples and similar sequences, as items of trackers.
 
-    xs.append(y)      the ListVariable has one item more; nothing runs
+    xs.append(y)      the ListVariable has one more item; nothing runs
     a, b = pair       the items of the TupleVariable
 
-A list that came from outside is changed only here while tracing; side_effects
-notes the change and the residual program replays it.
+Tracing changes only the tracker of a list from outside; side_effects records the
+change and the residual program replays it.
 
 In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 """
@@ -35,7 +35,7 @@ from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.sorting import sort_items
 
 MOST_ITEMS = 1 << 20
-"""Items of a repeated sequence that are traced one by one: a longer one is Python's to make, or to have no room for."""
+"""Maximum number of items of a repeated sequence that is traced: a longer one breaks the graph."""
 _POINTER = 8
 
 
@@ -58,9 +58,9 @@ class SequenceVariable(ContainerVariable):
 
     def constant(self) -> object:
         values = [item.constant() for item in self.items]
-        if hasattr(self.cls, "n_sequence_fields"):  # there is one sys.version_info: its class makes no other
+        if hasattr(self.cls, "n_sequence_fields"):  # there is one sys.version_info: its class creates no other
             return tuple(values)
-        if hasattr(self.cls, "_fields"):  # a subclass's own __new__ may ask for something else
+        if hasattr(self.cls, "_fields"):  # a subclass's own __new__ may have other parameters
             return tuple.__new__(self.cls, values)
         return self.cls(values)
 
@@ -71,7 +71,7 @@ class SequenceVariable(ContainerVariable):
         return tuple(values) if issubclass(self.cls, tuple) else values
 
     def at(self, tracer: Tracer, index: int) -> VariableTracker:
-        """The item at a position, looked at from now on."""
+        """The realised item at a position."""
         self.items[index] = realise(tracer, self.items[index])
         return self.items[index]
 
@@ -102,11 +102,11 @@ class SequenceVariable(ContainerVariable):
         return index_of(tracer, key, partial(operator.getitem, self.empty()))
 
     def name_of_base(self) -> str:
-        """Python's own class, whose methods raise: a named tuple and a size are tuples."""
+        """The built-in class whose methods raise errors: ``tuple`` for a named tuple and a size."""
         return next(cls.__name__ for cls in (tuple, list, deque) if issubclass(self.cls, cls))
 
     def empty(self) -> Any:
-        """One of Python's own without items, which says in Python's words what it refuses."""
+        """An empty sequence of the built-in class, which raises Python's own errors."""
         return () if issubclass(self.cls, tuple) else self.cls()
 
     def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
@@ -116,10 +116,10 @@ class SequenceVariable(ContainerVariable):
         return ListVariable(items)
 
     def repeated(self, tracer: Tracer, count: int) -> list[VariableTracker]:
-        """The items of ``xs * count``, where there may be room for them."""
+        """The items of ``xs * count``, if they may fit in memory."""
         tracer.evaluate(operator.mul, ([], count))  # larger than a word
         size = len(self.items) * count
-        if size * _POINTER > sys.maxsize:  # CPython does not even ask for the memory
+        if size * _POINTER > sys.maxsize:  # CPython raises before it allocates
             tracer.raise_exception(MemoryError)
         if size > MOST_ITEMS:
             raise breaks.unsupported(
@@ -131,7 +131,7 @@ class SequenceVariable(ContainerVariable):
         return any(True for _ in self.matches(tracer, item))
 
     def matches(self, tracer: Tracer, item: VariableTracker, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
-        """Positions of equal items. An ``__eq__`` of the program may change the sequence on the way."""
+        """Positions of equal items. An ``__eq__`` of the program may change the sequence meanwhile."""
         index = start
         while index < min(stop, len(self.items)):
             if tracer.equal_items(self.at(tracer, index), item):
@@ -149,7 +149,7 @@ class SequenceVariable(ContainerVariable):
         self.not_in(tracer, item, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else None)
 
     def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
-        """The ValueError for a value that is not there."""
+        """Raise the ValueError for a missing value."""
         if message is None:
             text = tracer.call(tracer.wrap(repr, None), [item])
             message = f"{text.constant() if text.is_constant() else text.describe()} is not in {self.cls.__name__}"
@@ -203,7 +203,7 @@ class ListVariable(SequenceVariable):
         self.items.extend(items.listed(tracer))
 
     def repeat(self, tracer: Tracer, count: int) -> None:
-        """``xs *= count``: all names of the list see the change."""
+        """``xs *= count``, which changes the list itself."""
         items = self.repeated(tracer, count)
         self.mark_mutated(tracer)
         self.items[:] = items
@@ -229,7 +229,7 @@ class ListVariable(SequenceVariable):
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         for index in self.matches(tracer, item):
             self.mark_mutated(tracer)
-            del self.items[index : index + 1]  # an ``__eq__`` may have taken it away
+            del self.items[index : index + 1]  # an ``__eq__`` may have removed it
             return
         self.not_in(tracer, item, "list.remove(x): x not in list")
 
@@ -255,7 +255,7 @@ class ListVariable(SequenceVariable):
     ) -> None:
         ordered = list(self.unpack(tracer))
         self.mark_mutated(tracer)
-        # As in CPython: while its keys are computed and compared the list is empty, and what is done to it is undone.
+        # As in CPython: while its keys are computed and compared the list is empty, and changes of it are discarded.
         self.items.clear()
         version = self.version
         try:
@@ -266,7 +266,7 @@ class ListVariable(SequenceVariable):
         if is_filled:
             tracer.raise_exception(ValueError, "list modified during sort")
         if self.version != version:
-            # CPython notices an append and a pop, but no clear: an error only if anything was ever put in.
+            # CPython detects an append and a pop, but no clear: it raises only if an item was ever added.
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "list.sort", name="list while it is sorted")
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
@@ -294,10 +294,10 @@ class TupleVariable(SequenceVariable):
         return super().is_constant() and not self.has_attributes
 
     has_attributes = False
-    """True if something is stored on it, as only a subclass of a named tuple allows: it is then known by identity."""
+    """True if it has stored attributes, as a subclass of a named tuple allows: it then has an identity."""
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        # A constant tuple hashes as itself, so that it is found in a dict by its value.
+        # A constant tuple hashes as itself, so that a dict finds it by its value.
         items = tuple(item.hash_key(tracer) for item in self.unpack(tracer))
         return self.constant() if self.is_constant() else items
 
@@ -373,6 +373,6 @@ class TupleVariable(SequenceVariable):
         # ``_make`` is in the class that ``namedtuple`` itself created: its constructor takes the items one by one.
         if "_make" in self.cls.__dict__:
             return Call(Constant(self.cls, self.cls.__name__), recipe.items)
-        if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else
+        if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may have other parameters
             return Call(Constant(tuple.__new__, "new"), (Constant(self.cls, self.cls.__name__), recipe))
         return Call(Constant(self.cls, self.cls.__name__), (recipe,))

@@ -1,11 +1,10 @@
-"""The order of a set: a set of CPython's own goes through all that the traced one goes through.
+"""The order of a set, by a real set to which all operations on the traced one are applied.
 
     a = {1, 9}; a ^= {1.0, 2}    SetTable({1, 9})    change("symmetric_difference_update", ...)    keys: {2, 9}
 
-In which order a set is iterated over depends on the history of its table: how often it grew, and which slots were
-left by members that are gone. So the members are not enough to calculate the order. The table holds the keys by which
-trackers are found; a key whose hash is not the hash of the program's value (an object created while tracing) has no
-position in it, and such a set has no table.
+The iteration order of a set depends on the history of its hash table: how often it grew, and which slots removed
+members have left. So the members do not determine the order. The table has the keys of the trackers; a key whose hash
+is not that of the program's value (an object created while tracing) has no position in it, and such a set has no table.
 
 In torch: nothing (torch/_dynamo/variables/sets.py iterates in the order of insertion). Read next: mappings.py
 """
@@ -25,7 +24,7 @@ HASHED_BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, types.Metho
 
 
 class SetTable:
-    """The keys of a set, or what is combined with one, as CPython has them; and the sets from outside it began with."""
+    """The keys of a set, or of another operand, in a real set; and the sets from outside on which it depends."""
 
     __slots__ = ("borrowed", "derived", "keys", "sources")
 
@@ -33,20 +32,20 @@ class SetTable:
         self, keys: Any, sources: tuple[Source, ...] = (), borrowed: bool = False, derived: bool = True
     ) -> None:
         self.keys = keys
-        """A set or frozenset; of an operand also a dict or a list; None: the order cannot be known."""
+        """A set or frozenset; for an operand also a dict or a list; None: the order is unknown."""
         self.sources = sources
-        """The order depends on that of these sets."""
+        """Sets on whose order the order depends."""
         self.borrowed = borrowed
-        """The keys are a set of the program's own: what it makes has the exact order; it is never changed."""
+        """True if ``keys`` is a set of the program itself, whose results have the exact order; it is never changed."""
         self.derived = derived
-        """The order depends on how large their tables are, too."""
+        """Sets on whose table sizes the order depends, too."""
 
     def order(self) -> list[Any]:
-        """The keys as CPython iterates over them, whatever ``__iter__`` the class of the set has."""
+        """The keys in CPython's iteration order, without an ``__iter__`` of the class of the set."""
         return list(_base(self.keys).__iter__(self.keys))
 
     def discard(self, key: Hashable) -> None:
-        """Call ``discard``; a key that the set has not is passed over."""
+        """Call ``discard``, which ignores a missing key."""
         self._own()
         if self.keys is not None:
             self.keys.discard(key)
@@ -57,13 +56,13 @@ class SetTable:
         return self.keys.pop()
 
     def _own(self) -> None:
-        # Copy on write: a borrowed set is the program's own, and tracing must not change it.
+        # Copy on write: a borrowed set is the program's, and tracing must not change it.
         if self.borrowed:
             self.keys, self.borrowed = _clone(self.keys), False
         self.derived = True
 
     def is_reached(self, real: set[Any], steps: Iterable[tuple[str, list[Hashable]]]) -> bool:
-        """Return whether a set of the program's own has this order once these methods were called with keys."""
+        """Return whether a set of the program has this order after calls of these methods with keys."""
         if self.keys is None:
             return True
         changed = _clone(real)
@@ -83,11 +82,11 @@ class SetTable:
             getattr(self.keys, method)(*(other.keys for other in others))
 
     def combined(self, method: str, others: Iterable[SetTable], cls: type) -> SetTable:
-        """The result of a method of ``set`` that makes a new one, as a set of that class."""
+        """The result of a method of ``set`` that creates a new one, as a set of that class."""
         result = SetTable(self.keys, self.sources)
         result._note(given := list(others))
         if result.keys is not None:
-            # The method of the built-in type: a subclass of the program's may have another one.
+            # The method of the built-in type: a subclass may override it.
             keys = getattr(_base(result.keys), method)(result.keys, *(other.keys for other in given))
             result.keys = keys if type(keys) is cls else cls(keys)
         return result
@@ -100,7 +99,7 @@ class SetTable:
 
 
 def table_of_real(value: Collection[object], source: Source | None) -> SetTable:
-    """The table of a set or frozenset of the program's own."""
+    """The table of a set or frozenset of the program."""
     sources = () if source is None or len(value) < 2 else (source,)
     return SetTable(value, sources, borrowed=True, derived=False)
 
@@ -110,8 +109,8 @@ def _base(keys: Any) -> Any:
 
 
 def _clone(value: set[Any]) -> set[Any]:
-    """A set with a table as large as another's: a copy often has a smaller one, as CPython makes room for what is there
-    alone. Of one that lost many of its members no set has the table.
+    """A set with a table as large as another's: a copy often has a smaller one, as CPython allocates only for the
+    members of the original. After many removals no new set has an equal table.
     """
     order = list(set.__iter__(value))
     added: set[Any] = set()
@@ -131,10 +130,10 @@ def table_of(cls: type, pairs: Iterable[tuple[Hashable, VariableTracker]]) -> Se
 
 
 def is_class_key(key: object) -> bool:
-    """Return whether a key is a class that dicts look up by its identity, whatever its metaclass is."""
+    """Return whether a key is a class that dicts look up by identity, for any metaclass."""
     return isinstance(key, type) and type(key).__hash__ is type.__hash__ and type(key).__eq__ is type.__eq__
 
 
 def is_hashed_alike(key: Hashable, tracker: VariableTracker) -> bool:
-    """Return whether the key by which a tracker is found has the hash that its value has in the program."""
+    """Return whether a tracker's key has the hash of its value in the program."""
     return tracker.is_constant() or isinstance(key, (*HASHED_BY_VALUE, *HASHED_BY_IDENTITY)) or is_class_key(key)

@@ -1,7 +1,7 @@
-"""Sets and frozensets: items by the hashes that the program would compute, in the order that CPython's table has.
+"""Sets and frozensets: items by their hashes in the program, in the order of CPython's hash table.
 
     s = {1, True, "a"}     two members: 1 and True are one key
-    s | keys of a dict      reuses the hashes that the dict keeps
+    s | keys of a dict      reuses the hashes that the dict stores
 
 In torch: torch/_dynamo/variables/dicts.py (``SetVariable``). Read next:
 nbcompile/tracing/variables/set_tables.py
@@ -41,14 +41,14 @@ class SetVariable(ContainerVariable):
         table: SetTable | None = None,
         members: Mapping[Hashable, VariableTracker] | None = None,
     ) -> None:
-        # Of equal items the first stays, as in Python.
+        # The first of equal items is used, as in Python.
         self.members: dict[Hashable, VariableTracker] = dict(members or {})
         for item in items:
             self.members.setdefault(item.hash_key(tracer), item)
         self.source = source
         self.cls = cls
         self.table = table or table_of(set if issubclass(cls, set) else frozenset, self.members.items())
-        """The table of CPython's set, which knows the order of the members."""
+        """The table of CPython's set, which determines the order of the members."""
         self.before: dict[Hashable, VariableTracker] | None = None
         """The members of a set from outside when the frame was entered."""
 
@@ -65,8 +65,8 @@ class SetVariable(ContainerVariable):
         return frozenset(self.members) if self.cls is frozenset else super().hash_key(tracer)
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
-        # The order of a set depends on hashes, those of strings on the process (PYTHONHASHSEED), those
-        # of objects on addresses.
+        # The order of a set depends on hashes; hashes of strings depend on the process (PYTHONHASHSEED),
+        # those of objects on addresses.
         if len(self.members) > 1:
             tracer.depend_on_process("the order of a set")
         if self.table.keys is not None:
@@ -78,7 +78,7 @@ class SetVariable(ContainerVariable):
         return list(self.members.values())
 
     def to_build(self) -> list[VariableTracker]:
-        """The items in an order in which a new set of them has the order of this one, where there is such."""
+        """The items in an order such that a new set of them has the order of this one, if there is one."""
         inserted = list(self.members)
         # Preferred, as it is right in a process with other hashes, too.
         if self.table.keys is None or list(set(inserted)) == self.table.order():
@@ -86,13 +86,13 @@ class SetVariable(ContainerVariable):
         return [self.members[key] for key in self.table.order()]
 
     def steps(self, tracer: Tracer) -> list[tuple[str, list[VariableTracker]]] | None:
-        """Methods, and items, that change the set from outside to this one, where that gives its order, too."""
+        """Methods and items that change the set from outside to this one, if they result in the same order."""
         if self.before is None or self.source is None:
             return None
         removed = {key: item for key, item in self.before.items() if self.members.get(key) is not item}
         added = {key: item for key, item in self.members.items() if self.before.get(key) is not item}
         if not all(item.is_constant() for item in removed.values()):
-            return None  # the residual program would keep what is removed alive
+            return None  # the residual program would keep removed items alive
         real: set[Any] = tracer.real_value(self.source)  # type: ignore[assignment]
         steps = [("difference_update", removed), ("update", added)]
         for tried in [steps] if removed.keys() & added.keys() else [steps, steps[::-1]]:
@@ -118,7 +118,7 @@ class SetVariable(ContainerVariable):
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
         # A frozenset was filled when it was created.
         if not issubclass(self.cls, set):
-            return  # that of every object
+            return  # ``object.__init__``
         if self.members:
             self.method_clear(tracer)
         if items is not None:
@@ -148,7 +148,7 @@ class SetVariable(ContainerVariable):
         if self.table.keys is None:
             self.method_discard(tracer, item)
             return item
-        # CPython begins to look where the last ``pop`` found one, not at the beginning.
+        # CPython starts its search where the last ``pop`` found a member.
         self.mark_mutated(tracer)
         return self.members.pop(self.table.pop())
 
@@ -158,7 +158,7 @@ class SetVariable(ContainerVariable):
         self.table = table_of(set, ())
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
-        # Of a frozenset Python gives the object itself.
+        # For a frozenset Python returns the object itself.
         if self.cls is frozenset:
             return self
         base = set if issubclass(self.cls, set) else frozenset
@@ -167,7 +167,7 @@ class SetVariable(ContainerVariable):
     def like(
         self, tracer: Tracer, members: Mapping[Hashable, VariableTracker], table: SetTable | None = None
     ) -> SetVariable:
-        """A new set as this one's methods in C make it: never one of a subclass."""
+        """A new set as created by this one's methods in C: never of a subclass."""
         base = set if issubclass(self.cls, set) else frozenset
         return SetVariable(tracer, [], cls=base, table=table, members=members)
 
@@ -200,7 +200,7 @@ class SetVariable(ContainerVariable):
                 case "union":
                     mine = {**mine, **_without(theirs, mine)}
                 case "intersection":
-                    # CPython iterates over the smaller set, and over any other iterable: of equal items it keeps those.
+                    # CPython iterates over the smaller set, and over any other iterable: of equal items it uses those.
                     iterates_mine = isinstance(built_in_set(other), SetVariable) and len(theirs) > len(mine)
                     iterated, asked = (mine, theirs) if iterates_mine else (theirs, mine)
                     mine = {key: item for key, item in iterated.items() if key in asked}
@@ -251,11 +251,11 @@ class SetVariable(ContainerVariable):
         return ConstantVariable(self.members.keys() >= {key for key, _ in hashed_items(tracer, other)})
 
     def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
-        """Arguments by which ``copy.deepcopy`` makes it again."""
+        """Arguments by which ``copy.deepcopy`` reconstructs it."""
         return TupleVariable([tracer.wrap(self.cls, None), TupleVariable([tracer.list_of(self.unpack(tracer))])])
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        # Alone of all these it asks for an iterator of a set of a subclass.
+        # Unlike the other methods it calls ``iter`` on a set of a subclass.
         if isinstance(other, SetVariable):
             return ConstantVariable(self.members.keys().isdisjoint(other.members))
         return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
@@ -273,13 +273,13 @@ class SetVariable(ContainerVariable):
 
 
 def built_in_set(value: VariableTracker) -> VariableTracker:
-    """The items of an object of a subclass of set; any other value as it is."""
+    """The built-in part of an object of a subclass of set; any other value itself."""
     part = getattr(value, "base_items", None)
     return part if isinstance(part, SetVariable) else value
 
 
 def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracker]:
-    """The items that a set takes from a value: from another set directly, whatever ``__iter__`` its class has."""
+    """The items that a set reads from a value: from another set directly, without an ``__iter__`` of its class."""
     part = built_in_set(value)
     return list(part.members.values()) if isinstance(part, SetVariable) else part.unpack(tracer)
 
@@ -287,7 +287,7 @@ def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracke
 def hashed_items(
     tracer: Tracer, value: VariableTracker, *, asks_dict: bool = False
 ) -> list[tuple[Hashable, VariableTracker]]:
-    """The items that a set takes, with their hashes: sets, and most methods of the keys of a dict, reuse those."""
+    """The items that a set reads, with their hashes: sets, and most methods of a dict's keys, reuse those."""
     part = built_in_set(value)
     if isinstance(part, SetVariable):
         return list(part.members.items())
@@ -300,7 +300,7 @@ def hashed_items(
 def set_of_value(
     tracer: Tracer, items: Iterable[VariableTracker], value: Collection[object], source: Source | None = None
 ) -> SetVariable:
-    """The tracker of a real set or frozenset, whose items these are."""
+    """The tracker of a real set or frozenset with these items."""
     tracker = SetVariable(tracer, items, source, type(value))
     tracker.before = dict(tracker.members)
     if tracker.table.keys is not None and tracker.table.keys == value:
@@ -320,7 +320,7 @@ def set_from(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
 
 
 def _operand(value: VariableTracker, items: Sequence[tuple[Hashable, VariableTracker]]) -> SetTable:
-    """An argument of a set's method as CPython sees it: it makes room for a set or a dict before it adds."""
+    """The table of an argument of a set's method: CPython allocates for a set or a dict before it adds items."""
     part = built_in_set(value)
     if isinstance(part, SetVariable):
         return part.table
@@ -331,7 +331,7 @@ def _operand(value: VariableTracker, items: Sequence[tuple[Hashable, VariableTra
 
 
 def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:
-    """The key that a set looks an item up by: that of a frozenset for a set, which has no hash of its own."""
+    """The key by which a set looks up an item: for a set, which is unhashable, that of an equal frozenset."""
     part = built_in_set(item)
     if isinstance(part, SetVariable) and issubclass(part.cls, set) and item.is_unhashable():
         return frozenset(part.members)

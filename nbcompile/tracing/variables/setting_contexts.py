@@ -25,14 +25,14 @@ from nbcompile.tracing.variables.contexts import ContextVariable, DecoratedVaria
 
 
 class Settings:
-    """``patch_dynamo_config(...)`` as a residual program enters it: both torch's settings and ours change."""
+    """``patch_dynamo_config(...)`` for a residual program: it changes both torch's settings and ours."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
         self.prior: list[dict[str, object]] = []
 
     def __enter__(self) -> None:
-        # Settings that torch has and this compiler does not are left to torch.
+        # Settings that only torch has are changed by torch.
         changes = {name: each for name, each in self.value.changes.items() if name in config.DEFAULTS}
         self.prior.append({name: getattr(config, name) for name in changes})
         self.value.__enter__()

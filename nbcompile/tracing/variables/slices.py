@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def slice_of(tracer: Tracer, parts: Sequence[VariableTracker]) -> SliceVariable:
-    """A slice of one to three parts; a tensor among them counts by the number in it."""
+    """A slice of one to three parts; a tensor among them is converted to a number."""
     bounds = [realise(tracer, each) for each in parts]
     return SliceVariable(
         [each.call_method(tracer, "item", [], {}) if isinstance(each, TensorVariable) else each for each in bounds]
@@ -94,7 +94,7 @@ def index_of(tracer: Tracer, key: VariableTracker, use: Callable[[Any], object] 
     Args:
         tracer: the tracer.
         key: the subscript.
-        use: what Python does with it: refuses what is no index in its own words.
+        use: the operation of Python on it, which raises for an invalid index.
     """
     key = realise(tracer, key)
     if isinstance(key, SliceVariable):

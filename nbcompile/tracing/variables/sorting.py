@@ -1,7 +1,7 @@
 """Order of a sorted list: Python's own sort, over constants or over comparisons that are traced.
 
     sorted(xs, key=f)      f is traced for each item; constants are compared here, in Python
-    sorted([A(2), A(1)])   each comparison that Python's sort asks for calls ``A.__lt__``, traced
+    sorted([A(2), A(1)])   each comparison of Python's sort calls ``A.__lt__``, which is traced
 
 In torch: torch/_dynamo/variables/builtin.py (``call_sorted``), lists.py (``ListVariable.call_method``)
 """
@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 def sort_items(
     tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
 ) -> None:
-    """Sort in place by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python.
+    """Sort in place by constants (the items, or results of ``key``) or objects with a ``__lt__``, as Python does.
 
     After a comparison that raises the items are partly sorted, as Python leaves them.
     """
@@ -35,7 +35,7 @@ def sort_items(
     keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
     plain, traced = _sort_keys(tracer, keys)
     backwards = reverse is not None and reverse.truth(tracer)
-    # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
+    # Positions are sorted instead of items, which keeps the trackers, and is stable like Python's sort.
     before, order = list(items), list(range(len(items)))
     sort = partial(order.sort, key=plain.__getitem__, reverse=backwards)
     try:
@@ -58,7 +58,7 @@ def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], 
 
 
 class _ComparedKey:
-    """A key whose class has a ``__lt__`` in Python: each comparison that Python's sort asks for is traced."""
+    """A key whose class has a ``__lt__`` in Python: each comparison of Python's sort is traced."""
 
     __slots__ = ("tracer", "value")
 
@@ -76,7 +76,7 @@ def _compares_in_python(key: VariableTracker) -> bool:
 
 
 def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
-    """Constant that a list is sorted by; the tracker where there is none."""
+    """Constant by which a list is sorted; the tracker if there is none."""
     key = realise(tracer, key)
     if isinstance(key, SymbolicVariable):
         return key.specialise()

@@ -2,7 +2,7 @@
 
     f"loss {x.sum()}"       the template "loss {}", and a node sum
 
-It can be passed on, printed and returned; a question about its characters
+It can be passed on, printed and returned; an operation that needs its characters
 breaks the graph.
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
@@ -22,7 +22,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 class TextVariable(VariableTracker):
-    """``template.format(*values)``, some of whose values are only known when the program runs."""
+    """``template.format(*values)``, some of whose values are known only at run time."""
 
     def __init__(self, template: str, values: Sequence[VariableTracker]) -> None:
         self.template = template
@@ -39,7 +39,7 @@ class TextVariable(VariableTracker):
         raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, f"bool({self.describe()})", name="__bool__", type="str")
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        if self.versions != [_version(each) for each in self.values]:  # the text is of the tensor as it was then
+        if self.versions != [_version(each) for each in self.values]:  # the text needs the earlier value of the tensor
             context = f"{self.describe()} of a tensor that changed"
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, context, name="str")
         values = tuple(map(reconstruction.recipe, self.values))

@@ -1,4 +1,4 @@
-"""A tensor of a user's class, and what ``__torch_function__`` makes of functions of torch.
+"""A tensor of a user's class, whose ``__torch_function__`` overrides functions of torch.
 
     class Logged(torch.Tensor):
         @classmethod
@@ -6,8 +6,8 @@
 
     torch.sin(x)      Logged.__torch_function__(torch.sin, (Logged,), (x,), {}), traced through
 
-In the graph it is a plain tensor; its tracker has the class, and what comes out of
-the graph becomes one of that class again. The graph runs with overrides switched off.
+In the graph it is a plain tensor; its tracker has the class, and outputs of the graph
+are converted to that class again. The graph runs with overrides disabled.
 
 In torch: torch/_dynamo/variables/torch_function.py (TensorWithTFOverrideVariable).
 Read next: nbcompile/tracing/calls/overrides.py
@@ -52,17 +52,17 @@ def own_classes(cls: type) -> list[type]:
 
 
 def overrides(cls: type) -> bool:
-    """True if functions of torch ask the class."""
+    """True if the class overrides functions of torch."""
     return cls not in PLAIN and getattr(cls, "__torch_function__", DISABLED) is not DISABLED
 
 
 def has_own_override(cls: type) -> bool:
-    """True if the answer is more than to make results of the class."""
+    """True if the override does more than convert results to the class."""
     return overrides(cls) and cls.__torch_function__.__func__ is not DEFAULT.__func__  # type: ignore[attr-defined]
 
 
 def as_class(value: torch.Tensor, cls: type) -> torch.Tensor:
-    """A tensor as one of a class."""
+    """Convert a tensor to a class."""
     return value if type(value) is cls else value.as_subclass(cls)
 
 
@@ -128,10 +128,10 @@ class SubclassVariable(TensorVariable):
         return super().call_method(tracer, name, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # An input is given back as the very object that came in, which ``as_subclass`` would not do.
+        # An input is returned as the same object, unlike the result of ``as_subclass``.
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
-        given = _input_source(reconstruction.tracer, self.node)  # read again: without operators no graph runs
+        given = _input_source(reconstruction.tracer, self.node)  # read from its source: without operators no graph runs
         tensor = reconstruction.graph_output(self.node) if given is None else FromSource(given)
         arguments = (tensor, Constant(self.cls, self.cls.__name__))
         return reconstruction.shared(
@@ -140,7 +140,7 @@ class SubclassVariable(TensorVariable):
 
 
 def _input_source(tracer: Tracer, node: torch.fx.Node) -> Source | None:
-    """Source of an input of the graph; None for what the graph computes."""
+    """Source of an input of the graph; None for a computed value."""
     return next((source for each, source in tracer.output.inputs.placeholders if each is node), None)
 
 
@@ -158,7 +158,7 @@ def _as_subclass(
     (cls,) = (*arguments, *keywords.values())
     asked = getattr(realise(tracer, cls), "value", None)
     if asked is torch.Tensor:
-        # A tensor of its own on the same memory. The operand is plain, so no class is asked, as in eager mode.
+        # A new tensor on the same memory. The operand is plain, so no override is called, as in eager mode.
         return tracer.apply(torch.ops.aten.alias.default, (TensorVariable(tensor.node),))
     return as_subclass(tensor, asked)
 
@@ -171,12 +171,12 @@ def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTra
     if result.python_type() in (tuple, list):
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return tracer.list_of(items) if result.python_type() is list else tracer.tuple_of(items)
-    if is_record(result.python_type()):  # what sort returns, say: a tuple with names, built from a tuple
+    if is_record(result.python_type()):  # as of ``sort``: a tuple with names, built from a tuple
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return TupleVariable(items, cls=result.python_type())
     return result
 
 
 def is_record(cls: type) -> bool:
-    """Return whether a class is one of torch's tuples with names, as ``torch.return_types.sort``."""
+    """Return whether a class is one of torch's named result tuples, such as ``torch.return_types.sort``."""
     return issubclass(cls, tuple) and getattr(torch.return_types, cls.__name__, None) is cls

@@ -1,7 +1,7 @@
 """``super()``: look-up that continues after a class in the object's method order.
 
     super().add(x)         Account.add, bound to self
-    super().__init__()     object's own, in C: known here
+    super().__init__()     object's own, in C: implemented here
 
 In torch: torch/_dynamo/variables/misc.py (SuperVariable). Read next:
 nbcompile/tracing/calls/construction.py

@@ -1,4 +1,4 @@
-"""A number that is a node of the graph: a size that varies, or an element of a tensor.
+"""A number that is a node of the graph: a dynamic size, or an element of a tensor.
 
     x.shape[0] + 1      SymbolicVariable, a node operator.add, and a symbolic value s0 + 1
 
@@ -42,11 +42,11 @@ class SymbolicVariable(VariableTracker):
         return self.node
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        # A dict compares its keys, and two symbolic sizes may be equal in one call and not in the next.
+        # A dict compares its keys, and two symbolic sizes may be equal in one call and different in the next.
         return self.specialise()
 
     def is_read_later(self) -> bool:
-        """True if the number has no value while it is traced: it comes out of a tensor, or is drawn."""
+        """True if the number is unbacked: read from a tensor, or drawn at random."""
         return not self.example.node.has_hint()
 
     def specialise(self) -> int | float | bool:
@@ -80,7 +80,7 @@ class SymbolicVariable(VariableTracker):
             return FromSource(self.source)
         if not isinstance(self.example, torch.SymFloat):
             return reconstruction.graph_output(self.node)
-        # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
+        # AOTAutograd converts floats that a graph returns to constants, but not tensors.
         tensor = next((each for each in self.node.users if each.target is torch.scalar_tensor), None)
         if tensor is None:
             given = (self.node,), {"dtype": torch.float64}

@@ -2,8 +2,8 @@
 
     x.relu().sum(0)     TensorVariable(x) -> node relu -> node sum
 
-What a program asks about a tensor (shape, dtype, device...) is answered from the
-fake value and becomes a constant; what it does with one becomes a node.
+Metadata of a tensor (shape, dtype, device...) is read from the fake value and is a
+constant; an operation on it becomes a node.
 
 In torch: torch/_dynamo/variables/tensor.py. Read next:
 nbcompile/tracing/graph/output_graph.py
@@ -35,7 +35,7 @@ from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, co
 
 
 def _known_to_torch(names: str) -> frozenset[str]:
-    """Names that tensors of this version of torch have: ``names`` is gone in some, and missing as any other is."""
+    """Names that tensors of this version of torch have: some versions lack ``names``."""
     return frozenset(name for name in names.split() if hasattr(torch.Tensor, name))
 
 
@@ -57,11 +57,11 @@ SIZE_CHANGES = frozenset(
 )
 """Methods that change the sizes, the strides or the memory of the tensor itself."""
 SILENT = frozenset(("as_subclass", "__iter__"))
-"""Methods that ask nobody themselves."""
+"""Methods that call no override themselves."""
 
 
 def _modes_are_unchanged(tracer: Tracer) -> bool:
-    """Return whether the modes are those of the call: a view requires grad alike after the graph."""
+    """Return whether the modes are those of the call: a view then has the same ``requires_grad`` after the graph."""
     output = tracer.output
     return (
         torch._C.is_grad_enabled() is output.began_with_grad
@@ -70,9 +70,9 @@ def _modes_are_unchanged(tracer: Tracer) -> bool:
 
 
 def _attribute_source(node: torch.fx.Node) -> Source | None:
-    """Source of an attribute of an input, as ``x.T``, by which the residual program reads it again.
+    """Source of an attribute of an input, such as ``x.T``, which the residual program reads again.
 
-    None where it would be another tensor: the graph changed its sizes, or whether it requires grad.
+    None if that would be another tensor: the graph changed its sizes, or ``requires_grad``.
     """
     example = node.meta[EXAMPLE]
     # v = x.T; w = v.add_(1); u = w.contiguous()      three nodes, and one tensor
@@ -89,12 +89,12 @@ def _attribute_source(node: torch.fx.Node) -> Source | None:
 
 
 def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
-    """True if the graph changes the sizes of a tensor: to read it again would give another one."""
+    """True if the graph changes the sizes of a tensor: reading it again would return another one."""
     return any(changes_sizes(user) for node in nodes for user in node.users)
 
 
 def changes_sizes(node: torch.fx.Node) -> bool:
-    """True if a call gives its first argument other sizes, strides or memory."""
+    """True if a call changes sizes, strides or memory of its first argument."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return name.partition(".")[0] in SIZE_CHANGES  # an overload is called ``unsqueeze_.default``
 
@@ -120,7 +120,7 @@ class TensorVariable(VariableTracker):
         self.cls = cls
 
     may_be_missing = False
-    """True for a gradient that is None where nothing depends on its result; no graph can tell."""
+    """True for a gradient that may be None if nothing depends on its result, which a graph cannot express."""
 
     def identity(self) -> object:
         """The fake tensor: ``y.add_(1)`` is another node, and the same tensor."""
@@ -183,14 +183,14 @@ class TensorVariable(VariableTracker):
         if name == "_base" and (base := computed_base(tracer, self.example)) is not None:
             return tracer.result(base)
         known = GUARDED_ATTRIBUTES[name](tracer, self.example, name)
-        tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too
+        tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have this node, too
         return ConstantVariable(known)
 
     def _ask(
         self, tracer: Tracer, function: object, arguments: Arguments = (), keywords: Keywords | None = None
     ) -> VariableTracker | None:
-        """Result of a method or attribute as a function mode or the tensor's class overrides it; None if nothing
-        does.
+        """Result of a method or attribute that a function mode or the tensor's class overrides; None without an
+        override.
         """
         return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
 
@@ -205,8 +205,8 @@ class TensorVariable(VariableTracker):
             return stored
         real = self.example if self.source is None else tracer.real_value(self.source)
         assert isinstance(real, torch.Tensor)
-        # Eager warns at each read, under the filters of that moment: it is read between two graphs. Where only one
-        # graph is wanted, as in a body, nothing warns.
+        # Eager warns at each read, under the current filters: it is read between two graphs. If only one graph is
+        # possible, as in a body, there is no warning.
         may_break = tracer.output.body is tracer.output.root and not tracer.output.options.fullgraph
         if may_break and real.requires_grad and not real.is_leaf and not real.retains_grad:
             raise breaks.unsupported(breaks.GRAD_FN, "var_getattr grad")
@@ -259,7 +259,7 @@ class TensorVariable(VariableTracker):
         return tracer.apply_method(name, (self, *arguments), keywords)
 
     def _is_put_into_torchs_class(self, name: str) -> bool:
-        """True if somebody put a new name into torch.Tensor or torch.nn.Parameter; not what a subclass defines."""
+        """True if a new name was added to torch.Tensor or torch.nn.Parameter; not for names of a subclass."""
         if not torch_internals.members.is_new_member(name):
             return False
         found = class_lookup(self.cls, name)
@@ -298,12 +298,14 @@ class TensorVariable(VariableTracker):
         return [self.get_item(tracer, ConstantVariable(index)) for index in range(length)]
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        if self.node.op == "placeholder" and self.source is not None:  # an input is read again, and is no output
+        if (
+            self.node.op == "placeholder" and self.source is not None
+        ):  # an input is read from its source, and is no output
             return FromSource(self.source)
         owner = reconstruction.tracer.side_effects.changed(self)
         attributes = None if owner is None else lambda: reconstruction.attributes(owner)
         source = _attribute_source(self.node) if _modes_are_unchanged(reconstruction.tracer) else None
-        if source is not None:  # each reading makes a new tensor: one for all trackers of this tensor
+        if source is not None:  # each read creates a new tensor: one for all trackers of this tensor
             return reconstruction.shared(owner or reconstruction.first_of(self), lambda: FromSource(source), attributes)
         if owner is None:
             return reconstruction.graph_output(self.node)
@@ -311,7 +313,7 @@ class TensorVariable(VariableTracker):
 
 
 def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object) -> VariableTracker:
-    """Attribute of a tensor from its class, put there by the program and not by torch."""
+    """Attribute of a tensor's class that the program added, not torch."""
     cls = AttrSource(ModuleSource("torch"), "Tensor") if owner.source is None else TypeSource(owner.source)
     source = ClassMemberSource(cls, name)
     match found:
@@ -357,11 +359,11 @@ class TensorMethodVariable(VariableTracker):
 Special = Callable[[Tracer, TensorVariable, Arguments, Keywords], "VariableTracker | None"]
 TENSOR_METHODS: dict[str, Special] = {}
 TENSOR_SETTERS: dict[str, Callable[[Tracer, TensorVariable, VariableTracker], None]] = {}
-"""Attributes that mean more than a stored value when they are set."""
+"""Attributes whose assignment does more than store a value."""
 
 
 def method(*names: str) -> Callable[[Special], Special]:
-    """Register what methods of a tensor mean; an answer of None: a node, as for the others."""
+    """Register a handler of methods of a tensor; if it returns None, the call becomes a node, as of other methods."""
 
     def register(function: Special) -> Special:
         for name in names:

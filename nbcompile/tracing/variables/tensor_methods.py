@@ -1,6 +1,6 @@
 """Methods and attributes of a tensor that are more than a node of their name.
 
-    x.size(0)             answered now
+    x.size(0)             known while tracing
     x.data_ptr()          read after the graph
     x.data = y            set_ in the graph, hidden from autograd
     y.backward()          calls/differentiation.py
@@ -69,7 +69,7 @@ TENSOR_METHODS.update({name: _property(name) for name in ("is_shared", "is_pinne
 
 @method("is_set_to")
 def _is_set_to(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # Addresses decide, which fake tensors lack, and which no guard could hold on to.
+    # It depends on addresses, which fake tensors lack and no guard can check.
     context = f"call_method {tensor.describe()} is_set_to"
     raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, context, name="is_set_to", type="Tensor")
 
@@ -79,7 +79,7 @@ def _refuse_arguments(
 ) -> None:
     """Raise the TypeError of a method without arguments."""
     if arguments or keywords:
-        # A plain tensor is asked: the method of a fake one has another name in the message.
+        # A plain tensor is called: the method of a fake one has another name in the message.
         tracer.evaluate(function, [torch.empty(0), *[None] * len(arguments)], dict.fromkeys(keywords))
 
 
@@ -94,7 +94,7 @@ def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyword
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     _refuse_arguments(tracer, torch.Tensor.storage_offset, arguments, keywords)
     offset = tensor.example.storage_offset()
-    # An offset of an input is in no tensor guard.
+    # The storage offset of an input is in no tensor guard.
     if tensor.source is not None and isinstance(offset, int):
         tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
     return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
@@ -121,7 +121,7 @@ def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
     return method
 
 
-for _name, (_keyword, _combine) in SCALED.items():  # a step size that is computed: its data is not read
+for _name, (_keyword, _combine) in SCALED.items():  # a computed step size: its data is not read
     TENSOR_METHODS[_name] = _scaled(_keyword, _combine)
 
 
@@ -149,7 +149,7 @@ def _requires_grad(
 ) -> VariableTracker | None:
     given = (*arguments, *keywords.values())
     wanted = realise(tracer, given[0]).constant() if given else True
-    # A graph has no node for a change that changes nothing.
+    # A change without an effect needs no node.
     if tensor.example.requires_grad == wanted:
         return tensor
     # ``requires_grad_`` of an input changes an object from outside; of a result, only ``True`` is traced.
@@ -247,7 +247,7 @@ def _new_tensor(
 @method("new")
 def _new(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     given = [realise(tracer, each) for each in arguments]
-    is_size = [each.python_type() for each in given] == [torch.Size]  # in a graph it would be data: a tuple
+    is_size = [each.python_type() for each in given] == [torch.Size]  # in a graph it would be a tuple
     if is_size or (
         given and not keywords and all(each.is_constant() and type(each.constant()) is int for each in given)
     ):
@@ -287,7 +287,7 @@ def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords:
 
 
 def _as_builtin(function: Callable[..., object]) -> Special:
-    """A special method of ``object``: as the builtin function that calls it; a fake tensor would answer of itself."""
+    """A special method of ``object``, as the builtin function that calls it, not as a method of the fake tensor."""
 
     def call(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(tracer.wrap(function, None), [tensor, *arguments], keywords)
@@ -303,7 +303,7 @@ TENSOR_METHODS |= {
 
 
 def _number(name: str, kind: type | None) -> Special:
-    """A tensor of one element as a number, of the type that its method is named after."""
+    """A tensor of one element as a number, of the type in the method's name."""
 
     def number(
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
@@ -316,10 +316,10 @@ def _number(name: str, kind: type | None) -> Special:
         count = example.numel()
         refused = name == "__index__" and (example.is_floating_point() or example.is_complex())
         if refused or (isinstance(count, int) and count != 1):
-            # By its number of elements and its kind, in torch's words.
+            # By its number of elements and its kind, with torch's message.
             tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=example.dtype), name), ())
         owner: VariableTracker = tensor
-        if example.dtype is torch.bool and kind is not bool:  # the symbol of a truth value is no number
+        if example.dtype is torch.bool and kind is not bool:  # the symbol of a truth value cannot be a number
             owner = tracer.apply_method("to", (tensor, ConstantVariable(torch.int64)))
         return tracer.call(tracer.wrap(kind, None), [tracer.apply_method("item", (owner,))])
 

@@ -1,13 +1,13 @@
-"""Properties of an input tensor beyond TENSOR_MATCH: answered from the real tensor, and guarded.
+"""Properties of an input tensor beyond TENSOR_MATCH: read from the real tensor, and guarded.
 
     x.is_leaf, x.retains_grad                     L['x'].is_leaf is True
     x.is_shared(), x.is_pinned(), x._is_view()    L['x'].is_shared() is False
     x.grad_fn is None                             L['x'].grad_fn is None
     x._base, x.name, x.output_nr                  L['x']._base is None, L['x'].output_nr == 0
 
-A fake tensor has no memory, and does not know what the program's retain_grad() did, so these are read from
-the tensor of the call. A tensor that the graph computes is an input by another name where an in-place method returned
-it, and shares an input's memory where it is a view; its properties depend on the input's.
+A fake tensor has no memory, and no effect of the program's retain_grad(), so these are read from the tensor of the
+call. A result of an in-place method on an input is the input itself, and a view shares an input's memory; their
+properties depend on the input's.
 
 In torch: answered from the fake tensor, unguarded. Read next: nbcompile/tracing/variables/tensor_methods.py
 """
@@ -26,13 +26,13 @@ from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
 
 OF_MEMORY = frozenset(("is_shared", "is_pinned"))
-"""Properties that a view has from the tensor whose memory it shares; the others are of one tensor object."""
+"""Properties that a view shares with its base; others belong to one tensor object."""
 OF_FAKE = frozenset(("is_leaf", "_is_view"))
-"""Properties that a fake tensor has like the real one, and that the traced program may change."""
+"""Properties of a fake tensor that equal the real one's, and that the traced program may change."""
 
 
 def known_property(tracer: Tracer, example: torch.Tensor, name: str) -> bool:
-    """The answer to ``example.name``; where an input decides it, the input's property is guarded."""
+    """The value of ``example.name``; if it depends on an input, the input's property is guarded."""
     source = input_of(tracer, example, in_memory_of if name in OF_MEMORY else is_same_object)
     if source is None:
         return tensor_property(example, name)
@@ -47,7 +47,7 @@ def known_property(tracer: Tracer, example: torch.Tensor, name: str) -> bool:
 
 
 def known_constant(tracer: Tracer, example: torch.Tensor, name: str) -> int | str | None:
-    """The value of ``example.name``, which is a constant or None; an input's is that of the call, and guarded."""
+    """The value of ``example.name``, a constant or None; for an input it is that of the call, and guarded."""
     source = input_of(tracer, example, is_same_object)
     answer = getattr(example if source is None else tracer.real_value(source), name)
     if not isinstance(answer, int | str | None) or (name == "output_nr" and _is_written_to(tracer, example, source)):
@@ -59,7 +59,7 @@ def known_constant(tracer: Tracer, example: torch.Tensor, name: str) -> int | st
 
 
 def computed_base(tracer: Tracer, example: torch.Tensor) -> torch.fx.Node | None:
-    """The node of the graph whose value a tensor is a view of; None if none computes it."""
+    """The node of the graph whose value is the base of a view; None if no node computes it."""
     base = None if input_of(tracer, example, in_memory_of) is not None else example._base
     if base is None:
         return None
@@ -67,7 +67,7 @@ def computed_base(tracer: Tracer, example: torch.Tensor) -> torch.fx.Node | None
 
 
 def _is_written_to(tracer: Tracer, example: torch.Tensor, source: Source | None) -> bool:
-    """Return whether the traced code wrote to an input, or detached it: an operator computed it then."""
+    """Return whether the traced code wrote to an input, or detached it: then its value is an operator's result."""
     if source is None:
         return False
     real = tracer.real_value(source)
@@ -79,8 +79,8 @@ def _is_written_to(tracer: Tracer, example: torch.Tensor, source: Source | None)
 def known_version(tracer: Tracer, example: torch.Tensor, name: str) -> int:
     """The number of writes to a tensor that the graph computes.
 
-    A fake tensor counts them as the real one does, from 0. An input was written to before, and how often differs from
-    call to call: that is left to Python.
+    A fake tensor counts them as the real one does, from 0. The number of earlier writes to an input differs from call
+    to call, so the graph breaks for an input.
     """
     if input_of(tracer, example, in_memory_of) is not None or example.is_inference():  # which has no version
         raise _untraced(name)
@@ -97,7 +97,7 @@ GUARDED_ATTRIBUTES: Mapping[str, Callable[[Tracer, torch.Tensor, str], int | str
     "_version": known_version,
     **dict.fromkeys(("_base", "name", "output_nr", "volatile"), known_constant),
 }
-"""Attributes that no guard on a tensor implies, and what answers for them."""
+"""Attributes that no guard on a tensor implies, with the functions that read them."""
 
 
 def guard_no_grad_fn(tracer: Tracer, example: torch.Tensor) -> None:
@@ -110,12 +110,12 @@ def guard_no_grad_fn(tracer: Tracer, example: torch.Tensor) -> None:
 def input_of(
     tracer: Tracer, example: torch.Tensor, related: Callable[[torch.Tensor, torch.Tensor], bool]
 ) -> Source | None:
-    """Source of the input to which a fake tensor is related; None for what only the graph makes."""
+    """Source of the input to which a fake tensor is related; None for a new tensor of the graph."""
     for node, source in tracer.output.inputs.placeholders:
         of_input = node.meta.get(EXAMPLE)
         if not isinstance(of_input, torch.Tensor) or not related(of_input, example):
             continue
-        if isinstance(tracer.real_value(source), torch.Tensor):  # and no number that is passed as one
+        if isinstance(tracer.real_value(source), torch.Tensor):  # not a number that is passed as a tensor
             return source
     return None
 
@@ -126,7 +126,7 @@ def is_same_object(of_input: torch.Tensor, example: torch.Tensor) -> bool:
 
 
 def in_memory_of(of_input: torch.Tensor, example: torch.Tensor) -> bool:
-    """Return whether two fake tensors share their memory; one without memory is only like itself."""
+    """Return whether two fake tensors share their memory; one without memory shares none."""
     if of_input is example:
         return True
     try:

@@ -35,7 +35,7 @@ Given = dict[str, VariableTracker]
 
 
 class TritonKernelVariable(VariableTracker):
-    """A kernel; with a grid, what is called to launch it."""
+    """A kernel; with a grid, its launcher."""
 
     def __init__(self, kernel: Any, source: Source | None = None, bound: TritonKernelVariable | None = None) -> None:
         self.kernel = kernel
@@ -95,7 +95,7 @@ class TritonKernelVariable(VariableTracker):
         unknown = given.keys() - set(names) - set(OPTIONS)
         if unknown or len(arguments) > len(names):
             raise self._refused(f"it has no parameter {', '.join(sorted(unknown)) or 'for the last argument'}")
-        # A default only fills what neither the call nor a heuristic has given.
+        # A default is used only if neither the call nor a heuristic sets the argument.
         given = {name: tracer.constant_or_wrap(value) for name, value in defaults.items()} | given
         # A grid may be a function of the constants (lambda meta:
         # ...): with tuning it is called once for each configuration.
@@ -112,8 +112,8 @@ class TritonKernelVariable(VariableTracker):
             "tma_descriptor_metadata": {},
             "kwargs": graph_arguments,
         }
-        # The numbers in torch's table mean something in this process only. A kernel with
-        # an address is looked up there again when the entry is loaded by another process.
+        # The numbers in torch's table are valid only in this process. A kernel with
+        # a source is looked up there again when another process loads the entry.
         if source is None:
             tracer.depend_on_process(f"it launches the Triton kernel {function.__name__}, which it created itself")
         else:
@@ -122,7 +122,7 @@ class TritonKernelVariable(VariableTracker):
         return ConstantVariable(None)
 
     def _apply_heuristics(self, tracer: Tracer, given: Given) -> tuple[Any, Source | None]:
-        """Compute what ``triton.heuristics`` around the kernel computes; return what is inside, and its source."""
+        """Compute the values of ``triton.heuristics`` around the kernel; return the inner kernel, and its source."""
         kernel, source = self.kernel, self.source
         while type(kernel).__name__ == "Heuristics":
             for name, function in kernel.values.items():
@@ -167,7 +167,7 @@ class TritonKernelVariable(VariableTracker):
 
 
 def _obstacle(kernel: Any) -> str:
-    """The reason why a decorator is not understood; "" if all are."""
+    """The reason why a decorator is not supported; "" if all are."""
     kinds = [type(layer).__name__ for layer in layers(kernel)]
     if kinds.count("Autotuner") > 1:
         return "it is tuned by two decorators"
@@ -198,7 +198,7 @@ def _configurations(kernel: Any) -> list[Mapping[str, object]]:
 
 
 def _specialise_constants(function: Any, given: Given) -> None:
-    """Triton compiles again for each value of a ``tl.constexpr``: a symbolic number becomes its value."""
+    """Triton compiles for each value of a ``tl.constexpr``: a symbolic number is specialised."""
     for parameter in function.params:
         tracker = given.get(parameter.name)
         if parameter.is_constexpr and isinstance(tracker, SymbolicVariable):

@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
 
 
 def is_type_form(value: object) -> bool:
-    """True if a real value is a form of a type that is no class."""
+    """True if a real value is a type expression that is no class."""
     return is_instance(value, (types.GenericAlias, types.UnionType)) or (
         type(value).__module__ == "typing" and not is_instance(value, type)
     )
@@ -52,7 +52,7 @@ class TypeFormVariable(UnknownVariable):
             return arguments[0]
         instance = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
         if instance.python_type().__dictoffset__ and instance.is_created_here():
-            with contextlib.suppress(ObservedException):  # as typing does: where it may be stored
+            with contextlib.suppress(ObservedException):  # as typing does, which ignores errors
                 instance.set_attribute(tracer, "__orig_class__", self)
         return instance
 
@@ -67,7 +67,7 @@ def subscripted(tracer: Tracer, generic: object, key: VariableTracker) -> Variab
 
 
 def _real(tracer: Tracer, part: VariableTracker) -> object:
-    """A class, a form, a constant, or a tuple or list of these."""
+    """A class, a type expression, a constant, or a tuple or list of these."""
     if part.is_constant():
         return part.constant()
     if part.python_type() in (tuple, list):

@@ -1,4 +1,4 @@
-"""References that do not keep alive what they refer to: calling one gives it.
+"""Weak references, whose call returns the referent.
 
     weakref.ref(x)() * 2        x * 2
     self.parent().scale         the address L['self'].parent()
@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 
 @dataclass(frozen=True, slots=True)
 class _ReferenceKey:
-    """Key of a reference in a dict: it has the hash of its referent, and is equal to no other key."""
+    """Key of a reference in a dict: it has the hash of its referent, and equals no other key."""
 
     referent: Hashable
 
@@ -35,7 +35,7 @@ class WeakReferenceVariable(VariableTracker):
     def __init__(self, referent: VariableTracker, more: Arguments = (), source: Source | None = None) -> None:
         self.referent = referent
         self.more = more
-        """The callback, where one was given."""
+        """The callback, if there is one."""
         self.source = source
 
     def python_type(self) -> type:

@@ -1,11 +1,11 @@
-"""A tensor that wraps other tensors: a class with ``__torch_dispatch__`` that says what is inside of it.
+"""A tensor that wraps other tensors: a class with ``__torch_dispatch__`` and ``__tensor_flatten__``.
 
     class Scaled(torch.Tensor):                      x + 1     one node on the whole, not on its parts
         def __tensor_flatten__(self):                          its fake is a Scaled of fake tensors, on which the
             return ["inner"], self.scale                       class's own dispatch runs
 
-The whole is an input or output of the graph; AOTAutograd takes it apart. What is
-inside, and the class's metadata, is guarded.
+The wrapper is an input or output of the graph; AOTAutograd flattens it. The inner
+tensors and the class's metadata are guarded.
 
 In torch: TensorVariable and TensorSubclassVariable in torch/_dynamo/variables/tensor.py.
 Read next: nbcompile/aot/compile.py
@@ -25,7 +25,7 @@ from nbcompile.tracing.variables.tensor import TensorMethodVariable, TensorVaria
 
 
 class WrapperVariable(TensorVariable):
-    """A tensor that wraps others, as a whole."""
+    """A tensor that wraps others."""
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         found = class_lookup(self.cls, name)
