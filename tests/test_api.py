@@ -12,7 +12,7 @@ def double(x):
     return x * 2
 
 
-def test_explain_tells_of_a_function_that_was_compiled_before():
+def test_explain_shows_a_function_that_was_compiled_before():
     """Entries of an earlier ``compile`` do not hit in ``explain``."""
     x = torch.ones(3)
     nbcompile.compile(double, backend="eager")(x)
@@ -23,7 +23,7 @@ def test_explain_tells_of_a_function_that_was_compiled_before():
         assert torch.equal(told.result, x * 2)
 
 
-def test_explain_of_compiled_code_tells_what_a_call_adds():
+def test_explain_of_compiled_code_shows_what_a_call_adds():
     """A hit adds nothing to the record; a recompile is in it with its cause."""
     compiled = nbcompile.compile(double, backend="eager", dynamic=False)
     compiled(torch.ones(3))
@@ -34,7 +34,7 @@ def test_explain_of_compiled_code_tells_what_a_call_adds():
     assert frame.cause == "recompiled"
 
 
-def test_explain_tells_what_the_function_raised():
+def test_explain_shows_what_the_function_raised():
     """The record has the exception, its line and advice; reading the result raises it."""
 
     def wrong(x):
@@ -52,7 +52,7 @@ def test_explain_tells_what_the_function_raised():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_explain_stops_nobody_who_wants_to_leave(error):
+def test_explain_does_not_catch_exit_and_interrupt(error):
     """Ctrl-C and sys.exit end the program."""
 
     def leaves(x):

@@ -174,7 +174,7 @@ def test_trace_numpy():
         assert graphs_of(f, torch.ones(2))[0] == 0
 
 
-def test_a_variable_that_is_no_number_is_told(monkeypatch):
+def test_a_variable_that_is_no_number_is_reported(monkeypatch):
     """An invalid number in a variable warns, and the default is used."""
     monkeypatch.setenv("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "1 GB")
     with pytest.warns(

@@ -13,7 +13,7 @@ from nbcompile.record.model import Break, FailedGuard, StackLine
 LINE = StackLine("model.py", 7, "forward", "return helper(x) + 1", 7, 16)
 
 
-def test_our_errors_are_told_from_the_users():
+def test_our_errors_differ_from_the_users():
     """All errors derive from one class, which no user's error has; warnings are warnings."""
     for name, cls in inspect.getmembers(errors, inspect.isclass):
         if cls.__module__ == errors.__name__:

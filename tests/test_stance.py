@@ -67,7 +67,7 @@ def test_what_is_no_stance_is_refused(name, how, error):
     assert stance.stance() is stance.DEFAULT
 
 
-def test_a_promise_that_nothing_is_new_is_a_stance_of_its_own():
+def test_skip_guard_eval_unsafe_is_a_stance_of_its_own():
     """``skip_guard_eval_unsafe`` belongs to the default stance."""
     with nbcompile.set_stance("default", skip_guard_eval_unsafe=True):
         assert stance.stance() is stance.WARMED_UP

@@ -30,7 +30,7 @@ def test_a_block_that_fails_needs_no_task():
     assert order == []
 
 
-def test_nobody_looks_at_the_joint_graph_by_default():
+def test_the_joint_graph_has_no_observer_by_default():
     """The default observer accepts any graph, and the compilers are immutable."""
     assert ALL.on_joint_graph(None) is None
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -124,7 +124,7 @@ def test_a_second_size_does_not_import_autograds_tracer():
     assert python(SECOND_SIZE).strip() == "False"
 
 
-def test_outputs_tell_which_sizes_vary():
+def test_outputs_have_their_dynamic_sizes_marked():
     """The outputs' dynamic dims are marked, as AOTAutograd does, so that the next graph need not recompile."""
     compiled = nbcompile.compile(lambda x: (torch.relu(x), x.sum(0)), dynamic=True)
     whole, rows = compiled(torch.randn(5, 7))

@@ -72,7 +72,7 @@ def test_without_a_compiler_the_graph_runs_through_aten(monkeypatch):
     torch.testing.assert_close(compiled(captured, "inductor")(x)[0], x.sin())
 
 
-def test_a_mistake_of_ours_is_told_and_the_program_goes_on(monkeypatch):
+def test_an_internal_error_is_reported_and_the_program_continues(monkeypatch):
     def broken(program, **options):
         raise KeyError("a bug")
 

@@ -112,7 +112,7 @@ def test_two_records_of_one_compile_are_equal():
     assert once() == once()
 
 
-def test_nothing_is_told_when_nobody_listens(monkeypatch, square):
+def test_nothing_is_recorded_without_a_listener(monkeypatch, square):
     monkeypatch.setattr(graph_record.entries, "graph", lambda *arguments, **keywords: pytest.fail("built a record"))
     compiled(square, "aot_eager")
 
@@ -128,7 +128,7 @@ def test_names_of_torch_are_backends(backend):
     assert torch.equal(result, (expected * expected).sin()) and torch.equal(x.grad, expected.grad)
 
 
-def test_eager_noexcept_tells_of_a_graph_that_raises():
+def test_eager_noexcept_reports_a_graph_that_raises():
     """If the graph raises, eager_noexcept raises an error with the graph's error as cause, after a side effect, too."""
     seen = []
 

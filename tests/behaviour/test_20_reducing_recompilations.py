@@ -277,7 +277,7 @@ def test_a_marked_dim_that_the_program_fixes():
             nbcompile.compile(f, backend="eager")(tensor)
 
 
-def test_a_size_outside_of_the_promised_bounds():
+def test_a_size_outside_of_the_declared_bounds():
     """mark_dynamic(x, 0, min=5) with size three is an error with the range and the line."""
     tensor = torch.ones(3)
     torch._dynamo.mark_dynamic(tensor, 0, min=5, max=9)

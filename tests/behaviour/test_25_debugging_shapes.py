@@ -67,7 +67,7 @@ def test_DT_3_unbacked_with_a_check():
     assert len(compiled.backend) == 3
 
 
-def test_a_call_outside_of_promised_bounds():
+def test_a_call_outside_of_declared_bounds():
     """mark_unbacked(x, 0, max=8) with size nine runs that call as it is; others are compiled as before."""
     compiled = watch(lambda x: x + 1)
     for size, graphs in ((9, 1), (5, 2), (9, 3), (3, 3)):

@@ -97,7 +97,7 @@ def test_models_and_sizes_may_be_chosen(monkeypatch, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_task_tells_its_results_line_by_line():
+def test_a_task_prints_its_results_line_by_line():
     """A task in a separate process measures eager mode, and reports a missing compiler."""
     job = {"task": "per_call", "compilers": ["eager"], "rounds": 1, "threads": 1}
     done = command(sys.executable, "-m", "benchmarks.tasks", json.dumps(job), folder=bench.ROOT)

@@ -199,7 +199,7 @@ def test_programs_run_in_eager_mode(name):
         assert torch.autograd.grad(result.sum(), list(function.parameters()))
 
 
-def test_there_are_as_many_as_promised():
+def test_there_are_as_many_as_declared():
     """There are at least 25 kernels and 6 models."""
     assert len(KERNELS) >= 25
     assert len(MODELS) >= 6

@@ -364,7 +364,7 @@ def test_more_than_255_constants_and_names() -> None:
     assert reassembled(function)() == 0.5 + 299 + 299.5
 
 
-def test_new_constants_are_told_apart_by_type() -> None:
+def test_new_constants_are_distinguished_by_type() -> None:
     """``1``, ``1.0`` and ``True`` are three constants."""
     values: list[object] = [1, 1.0, True, "1", (1,), (1.0,)]
     body = [Instruction("RESUME", 0)]

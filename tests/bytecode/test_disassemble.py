@@ -72,7 +72,7 @@ def test_extended_arguments_are_folded() -> None:
     assert function.__code__.co_code[loads[-1].offset] == dis.EXTENDED_ARG
 
 
-def test_a_cell_is_told_from_its_content() -> None:
+def test_a_cell_differs_from_its_content() -> None:
     """A load of a cell for a closure is LOAD_CLOSURE on every version, also for an argument."""
 
     def outer(x: int, items: list[int]) -> object:

@@ -28,13 +28,13 @@ def test_the_stack_is_no_part_of_a_guards_key():
         Guard(None, GuardKind.EQUALS_MATCH, 3),
     ],
 )
-def test_another_promise_has_another_key(other):
+def test_another_guard_has_another_key(other):
     """3, 3.0 and True are equal in Python, but are different expectations; so are another kind and another source."""
     assert Guard(K, GuardKind.EQUALS_MATCH, 1).key() != Guard(K, GuardKind.EQUALS_MATCH, True).key()
     assert Guard(K, GuardKind.EQUALS_MATCH, 3).key() != other.key()
 
 
-def test_what_has_no_hash_is_told_apart_by_identity():
+def test_unhashable_values_are_distinguished_by_identity():
     """Two lists with equal items may differ at the next call, so each has its own guard."""
     first, second = [1], [1]
     assert Guard(K, GuardKind.ID_MATCH, first).key() == Guard(K, GuardKind.ID_MATCH, first).key()

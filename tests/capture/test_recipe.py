@@ -19,7 +19,7 @@ def test_recipes_are_frozen(kind):
     assert "__dict__" not in dir(kind)
 
 
-def test_constants_are_told_apart_by_identity():
+def test_constants_are_distinguished_by_identity():
     """1 and True are equal in Python, but are different constants of the residual program."""
     assert recipe.Constant(1) != recipe.Constant(True)
     assert len({recipe.Constant(1), recipe.Constant(1)}) == 2

@@ -167,7 +167,7 @@ def _(x):
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
-def test_results_are_as_their_fake_promised():
+def test_results_match_their_fake_tensors():
     """If the result of an operator has other strides than its fake result, it is copied to the expected ones."""
 
     @nbcompile.compile(fullgraph=True)

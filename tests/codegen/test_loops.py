@@ -140,7 +140,7 @@ def test_a_chunk_of_several_loops_is_some_iterations_of_the_first():
     assert "for (i64 r1 = begin; r1 < end; r1++) {" in found and f"<= {LONG_REDUCTION}; r0 += " in found
 
 
-def test_iterations_that_may_meet_run_in_order():
+def test_iterations_that_may_conflict_run_in_order():
     """A kernel without a loop to vectorise has scalar loops, in order."""
     body = Nest(loops((r0, 10)), (Store("y", r0, Load("x", (r0,), F32)),))
     found = text_of(emit_vector_nest, kernel([], body, vector=None), body)

@@ -66,7 +66,7 @@ def origins(name, language, *words):
     return [[nodes for text, nodes in every if word in text] for word in words]
 
 
-def test_work_is_told_apart_inside_one_kernel():
+def test_origins_are_distinguished_inside_one_kernel():
     """In a fused kernel, each line has only the operators that it computes."""
     gelu, rsqrt = origins("normalised", cpp, "gelu(", "rsqrt(")
     assert gelu == [{"gelu", "native_layer_norm"}]  # the sum that it reads is in the same line

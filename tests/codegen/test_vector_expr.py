@@ -90,7 +90,7 @@ def test_a_divisor_is_checked_where_it_may_be_zero():
         assert len(made.names.error_messages) == checks
 
 
-def test_a_scalar_becomes_a_vector_where_it_meets_one():
+def test_a_scalar_is_broadcast_where_it_joins_a_vector():
     """A scalar is broadcast only where it is combined with a vector."""
     made = scope()
     scalar = emit_value(made, apply("add", x(i0), constant(1.0, F32)))

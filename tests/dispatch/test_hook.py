@@ -444,7 +444,7 @@ def test_frames_without_tensors_and_with_modes_are_skipped():
         assert callback.call(plus_one, (torch.ones(1),), {}).item() == 2
 
 
-def test_code_that_meets_no_tensors_is_given_up(monkeypatch):
+def test_code_without_tensors_is_skipped(monkeypatch):
     """Code without tensors is checked a few times and then skipped until a reset; compiled code is always checked."""
     area = eval("lambda a, b: a * b", {})
     compiler, asked, looked = Compiler(), [], skipping.frame_skip_reason

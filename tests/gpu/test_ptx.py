@@ -40,7 +40,7 @@ def test_a_kernel_is_read():
     ]  # fmt: skip
 
 
-def test_operands_and_predicates_are_told_apart():
+def test_operands_and_predicates_are_distinguished():
     """A predicate is read, the result of an addition is written; a store reads all of its operands."""
     _, add, store, _ = parse(TEXT).instructions
     assert (add.predicate, add.negated, add.reads) == ("%p1", True, {"%r1", "1", "%p1"})

@@ -41,7 +41,7 @@ def test_matrices_are_moved_by_a_whole_warp():
     assert execute(body.format(how=".trans"), pairs) == transposed
 
 
-def test_threads_that_take_different_ways_meet_again():
+def test_divergent_threads_reconverge():
     """Threads leave a loop after different numbers of iterations, and then reach one barrier together."""
     body = """
     mov.b64 %rd6, 0;

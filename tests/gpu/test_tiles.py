@@ -42,7 +42,7 @@ def test_a_transposed_tensor_is_read_in_tiles():
         assert (written == program).sum() * 8 == written.size
 
 
-def test_elements_that_nobody_accesses():
+def test_elements_without_an_access():
     """Elements between strided accesses belong to no program."""
     read, _ = grids(lambda x: x[::2] * 3, torch.randn(64))
     assert read[0].tolist() == [[0, -1] * 31 + [0, -1]] or read[0].tolist() == [[0, -1] * 31 + [0]]

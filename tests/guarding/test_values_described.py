@@ -25,19 +25,19 @@ class Colour(enum.Enum):
     [(Bad(), "<Bad>"), ([1, Bad()], "[1, <Bad>]"), ({"a": Bad()}, "{'a': <Bad>}"), (Colour.RED, "Colour.RED"),
      (2.5, "2.5"), ("it's", '"it\'s"'), (float("nan"), "nan"), (2**100, str(2**100)), (torch.float32, "torch.float32")],
 )  # fmt: skip
-def test_values_are_told_without_the_users_code(value, told):
+def test_values_are_described_without_the_users_code(value, told):
     """An object is described by its class, also inside containers."""
     assert describe_value(value) == told
 
 
-def test_what_is_told_is_short():
+def test_descriptions_are_short():
     """The description is short, whatever the size of the value."""
     assert len(describe_value(list(range(10**6)))) <= 120
     assert len(describe_value("x" * 10**8)) <= 120
     assert len(describe_value(10**400)) <= 120
 
 
-def test_a_recompilation_for_another_object_is_told():
+def test_a_recompilation_for_another_object_is_explained():
     """The record and its views name the class of the object."""
     kept = Bad()
 

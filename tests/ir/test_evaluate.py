@@ -100,7 +100,7 @@ def test_a_table_depends_on_nothing_but_its_variable():
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int8, torch.uint8, torch.int64]
 )
-def test_memory_that_nobody_wrote_is_seen(dtype):
+def test_reads_of_uninitialised_memory_are_detected(dtype):
     """Memory that nothing wrote has a value that a program is unlikely to compute."""
     memory = uninitialised((3,), dtype)
     assert memory.dtype == dtype and (memory.isnan().all() or memory.eq(0x5A).all())

@@ -19,7 +19,7 @@ NAN, INF = math.nan, math.inf
 NUMBERS = (0, 0.0, -0.0, 0j, complex(-0.0, 0.0), complex(0.0, -0.0), False, 1, 1.0, True, 1 + 0j, NAN, -NAN, INF, -INF)
 
 
-def test_numbers_that_a_program_can_tell_apart_are_several():
+def test_numbers_that_a_program_can_distinguish_are_several():
     """Each of these numbers equals only itself; NaN equals itself as another object, too."""
     for left, right in itertools.product(enumerate(NUMBERS), repeat=2):
         assert scalars.same(left[1], right[1]) == (left[0] == right[0]), (left, right)

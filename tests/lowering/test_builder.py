@@ -47,7 +47,7 @@ def result_node(builder, example):
     return node
 
 
-def test_names_are_counted_and_meet_no_input():
+def test_names_are_counted_and_differ_from_inputs():
     """Each prefix has a separate counter; the name of an input is skipped."""
     builder, _ = build(2, name="buf1")
     assert [builder.fresh("buf") for _ in range(3)] == ["buf0", "buf2", "buf3"]

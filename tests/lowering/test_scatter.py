@@ -80,7 +80,7 @@ def test_symbolic_sizes():
     check(lambda x, i, v: x.index_put([i], v, True), x, ids, rows, dynamic=True)
 
 
-def test_loops_that_never_meet_are_outside():
+def test_loops_over_disjoint_elements_are_outside():
     """Columns are independent, and are parallel outer loops; rows may collide, and run in order."""
     _, plan = programs(lambda x, i, v: x.index_put([i], v, True), x, ids, rows)
     assert "parallel for i1 < 6:\n        for i0 < 5:" in print_schedule(plan)

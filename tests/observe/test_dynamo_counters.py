@@ -62,7 +62,7 @@ def test_a_frame_that_cannot_be_compiled_is_not_ok(counters):
     ]
 
 
-def test_seconds_are_told_by_stage(counters):
+def test_seconds_are_counted_by_stage(counters):
     """``compile_times`` lists the stages of each compile."""
     times = torch._dynamo.utils.compilation_time_metrics
     before = {name: len(found) for name, found in times.items()}

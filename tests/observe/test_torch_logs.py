@@ -49,7 +49,7 @@ def outer(x):
     )
 
 
-def test_a_break_tells_place_reason_operands_and_stack():
+def test_a_break_has_line_reason_operands_and_stack():
     """The order is: innermost line, reason, report, operand stack, user stack."""
     with listening(graph_breaks=True) as said:
         compiled(outer)(torch.ones(2))
@@ -73,12 +73,12 @@ def test_a_break_tells_place_reason_operands_and_stack():
     ]
     stack = first[first.index("User code traceback:") :]
     assert [name for each in stack for name in re.findall(r", in (\w+)$", each)][-3:] == [
-        "test_a_break_tells_place_reason_operands_and_stack", "outer", "inner",
+        "test_a_break_has_line_reason_operands_and_stack", "outer", "inner",
     ]  # fmt: skip
     assert not any("nbcompile/" in each for each in stack if "tests" not in each)
 
 
-def test_a_break_that_is_met_again_is_told_in_short():
+def test_a_repeated_break_is_logged_in_short():
     """A repeated break has no user stack; after a reset it is reported in full again."""
     with listening(graph_breaks=True) as said:
         compiled(outer)(torch.ones(2))
@@ -97,7 +97,7 @@ def in_loop(x):
     return x
 
 
-def test_a_skip_tells_both_reasons():
+def test_a_skip_has_both_reasons():
     """If a frame with a break cannot be resumed, the function is skipped, with both reports."""
     with listening(graph_breaks=True) as said:
         compiled(in_loop)(torch.ones(2))
@@ -118,7 +118,7 @@ def in_try(x):
     return x
 
 
-def test_a_partial_compile_tells_where_it_stops():
+def test_a_partial_compile_logs_where_it_stops():
     """If a frame cannot resume, the part before is compiled, and the prefix says so."""
     with listening(graph_breaks=True) as said:
         compiled(in_try)(torch.ones(2))

@@ -56,7 +56,7 @@ def test_what_the_bisector_prints_is_not_shown(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_program_is_told_the_backend_and_the_folder():
+def test_a_program_gets_the_backend_and_the_folder():
     """The test of a program receives the backend and one folder for all trials; the first wrong backend is found."""
     told = []
 

@@ -99,7 +99,7 @@ def test_side_by_side_names_the_three_compilers() -> None:
     assert "new graph 0/0: sin, cos, add, relu" in text
 
 
-def test_descriptions_tell_identity_and_shared_memory() -> None:
+def test_descriptions_have_identity_and_shared_memory() -> None:
     """A description distinguishes the same object and a tensor's view from equal copies."""
     x = torch.ones(2)
     lines = describe(result=[x, x, x.view(2, 1), x.clone()])

@@ -68,7 +68,7 @@ def test_nested_breaks_are_a_tree_of_six_frames():
 
 
 @pytest.mark.parametrize("name", sample.ALL)
-def test_every_frame_stands_in_the_tree_once(name):
+def test_every_frame_is_in_the_tree_once(name):
     """Each frame of each record is in the tree exactly once."""
     record = sample.ALL[name]()
 

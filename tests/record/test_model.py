@@ -52,7 +52,7 @@ def test_every_class_is_reachable_from_the_record():
     assert {cls.__name__ for cls in CLASSES} - {cls.__name__ for cls in reached} == set()
 
 
-def test_times_do_not_tell_two_records_apart():
+def test_records_that_differ_in_times_are_equal():
     """Records are equal if only their times differ; another frame makes them unequal."""
     frame = CompiledFrame("0/0", "f", "f.py", 1, "", "compiled", "first call")
     one, other = (Record("f", frames=(frame,), timings=(Timing("0/0", "trace", seconds),)) for seconds in (1.0, 2.0))
@@ -67,7 +67,7 @@ def test_a_symbol_without_a_hint_is_unbacked():
     assert not Symbol("s0", ("L['x'].size()[0]",), "3", "[2, int_oo]", "mark_dynamic").unbacked
 
 
-def test_the_causes_of_a_loaded_frame_are_told_apart():
+def test_the_causes_of_a_loaded_frame_are_distinguished():
     """Each cause of a load is in the set that the views use."""
     assert set(model.FROM_STORE) == {model.LOADED, model.LOADED_AGAIN} and model.LOADED != model.LOADED_AGAIN
     assert len({model.EAGER, model.RAISED, model.INTERRUPTED}) == 3

@@ -33,6 +33,6 @@ def test_json_has_every_field():
     assert plain["kernels"][0]["places"] == [{"file": "f.py", "line": 3}] and plain["machine"]["threads"] == 2
 
 
-def test_ranges_of_stages_are_told_from_those_of_frames():
+def test_ranges_of_stages_are_distinguished_from_those_of_frames():
     """A frame's range has its compile id, and a stage's range has none."""
     assert COMPILE.startswith(FRAME) and not (FRAME + "0/0").startswith(COMPILE)

@@ -7,7 +7,7 @@ import pytest
 from nbcompile.record import model, recorder
 
 
-def test_with_nobody_listening_nothing_is_drafted():
+def test_without_a_listener_nothing_is_drafted():
     """Without a recorder there is no draft, and a stage can be entered all the same."""
     with recorder.frame("0/0", "f") as draft, recorder.stage("tracing"):
         assert draft is None and recorder.draft() is None

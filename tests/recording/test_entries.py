@@ -43,7 +43,7 @@ def test_symbolic_sizes_are_text():
     assert all(size.startswith("s") for size in shape)
 
 
-def test_two_tellings_are_equal():
+def test_two_records_of_one_compile_are_equal():
     def telling():
         return entries.graph(capture(lambda a: (a.sin(),), (torch.ones(3),)).module, "0/0")
 

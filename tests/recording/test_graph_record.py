@@ -31,7 +31,7 @@ def test_every_kernel_line_knows_its_nodes():
     assert any(labels.nodes["relu"] in line.nodes for entry in found for line in entry.lines)
 
 
-def test_nothing_is_built_while_nobody_listens(monkeypatch):
+def test_nothing_is_built_without_a_listener(monkeypatch):
     """Without a draft, not even the labels of the nodes are computed."""
     monkeypatch.setattr(kernel_entries, "labels", None)
     graph, emitted = emitted_program()

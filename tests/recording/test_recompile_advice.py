@@ -118,7 +118,7 @@ def test_train_and_eval():
     assert len(compiled.record.frames) == 1  # one version, if the advice is followed
 
 
-def test_flags_that_nobody_passes():
+def test_flags_without_a_caller():
     """A flag in an attribute, a container, a closure or a global is no argument: the advice is to keep it constant."""
     global RATE
     told = "keep {} at one value, or read it outside of the compiled function: each of its values is compiled anew"

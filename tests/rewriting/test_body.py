@@ -17,7 +17,7 @@ def body_of(**names):
     return Body(Frame(f.__code__, {"x": 1}, names, {}))
 
 
-def test_fresh_names_meet_no_name_of_the_users():
+def test_fresh_names_differ_from_the_users_names():
     """A fresh name equals neither a local, nor a global, nor an earlier fresh name."""
     body = body_of(value=3)
     assert body.fresh("x") == "x_1"

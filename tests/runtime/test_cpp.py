@@ -79,7 +79,7 @@ def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
     assert len(commands) == 2
 
 
-def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
+def test_an_error_in_one_piece_is_reported(compiler, monkeypatch):
     """A compiler error in one piece is the error of the whole build."""
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     source = unit(functions(4, cpp.PIECE)).replace("return 3;", "return nonsense;")

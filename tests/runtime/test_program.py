@@ -37,7 +37,7 @@ def test_strides_of_single_elements_address_nothing():
     assert program.expect(none, (0, 3), (3, 1), torch.float32) is none
 
 
-def test_results_of_operators_get_the_layout_that_was_promised():
+def test_results_of_operators_have_the_layout_of_their_fake_tensors():
     """A wrong shape is an error of the operator's fake implementation; an ATen operator may return another dtype."""
     x = torch.arange(6.0).reshape(3, 2).t()
     assert program.adopt(x, (2, 3), (3, 1), torch.float32, "my::op").stride() == (3, 1)

@@ -6,7 +6,7 @@ from nbcompile.runtime import compiler_processes, toolchain
 from tests.support.targets import compiler
 
 
-def test_a_compiler_is_found_and_told():
+def test_a_compiler_is_found_and_reported():
     """The version and the flags of the compiler are known, for the record and for the store's key."""
     found = compiler()
     assert "-O3" in found.flags

@@ -83,7 +83,7 @@ def test_trouble_with_the_compiler(fragile, monkeypatch, tmp_path, what, said):
     assert call_twice(3.0) == []
 
 
-def test_a_missing_compiler_is_told_once(monkeypatch, tmp_path):
+def test_a_missing_compiler_is_reported_once(monkeypatch, tmp_path):
     """Without a compiler all graphs run through ATen, with one warning."""
     monkeypatch.setenv("CXX", "no-such-compiler-1")
     monkeypatch.setenv("PATH", str(tmp_path))

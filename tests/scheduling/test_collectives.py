@@ -174,7 +174,7 @@ def test_a_collective_that_another_graph_waits_for_holds_its_memory():
     ]
 
 
-def test_a_collective_whose_result_nobody_uses_is_issued():
+def test_an_unused_collective_is_issued():
     """A collective with an unused result is issued: other processes take part in it."""
 
     def program(x):

@@ -24,7 +24,7 @@ def rows(z, ids, g):
 Z, IDS, G = torch.zeros(50, 64), torch.randint(0, 50, (1000,)), torch.randn(1000, 64)
 
 
-def test_loops_that_never_meet_are_outside():
+def test_loops_over_disjoint_elements_are_outside():
     """Columns are different elements, so 64 of them are parallel, with lanes; rows may collide, and are sequential."""
     kernel = scatter_kernel("k", *scatter(rows, Z, IDS, G))
     (column,) = kernel.loops

@@ -61,7 +61,7 @@ def test_many_kernels_are_counted():
     assert text.count("(mm)") == 2 and " and 9 more; extern8 (wait_tensor)" in text
 
 
-def test_what_waits_for_nobody_keeps_its_reason():
+def test_work_without_a_wait_keeps_its_reason():
     """A product on the CPU does not wait for another device, so its reason is unchanged."""
     found = reasons(lambda x: x @ x, square())
     assert "processes" not in found["mm"] and "waits" not in found["mm"]

@@ -42,7 +42,7 @@ def test_an_interrupt_right_after_it_was_set():
     assert variable.get() == 1
 
 
-def test_nobody_listens_after_an_interrupt(monkeypatch):
+def test_an_interrupt_removes_listeners(monkeypatch):
     """After Ctrl-C during ``listening``, neither the recorder nor its mark is left."""
     monkeypatch.setattr(recorder, "_recorders", Interrupted(recorder._recorders))
     with pytest.raises(KeyboardInterrupt), recorder.Recorder("f").listening():

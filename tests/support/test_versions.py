@@ -47,7 +47,7 @@ def test_a_newer_torch(monkeypatch, version):
     assert len(warned) == 1
 
 
-def test_a_version_that_nobody_has_tried(monkeypatch):
+def test_an_untested_version(monkeypatch):
     """torch 2.14 is within the bounds without being tested; the bounds themselves are tested."""
     assert {versions.TORCH[0], versions.TORCH[1]} <= set(versions.TESTED)
     monkeypatch.setattr(torch, "__version__", "2.14.0")

@@ -42,7 +42,7 @@ def test_a_block_writes_its_report(tmp_path):
     assert len(seen.record.frames) == 1
 
 
-def test_a_folder_that_is_not_there_is_told_at_once(tmp_path):
+def test_a_missing_folder_is_reported_at_once(tmp_path):
     """A missing folder is an error before the program runs."""
     with pytest.raises(FileNotFoundError, match="no folder"):
         nbcompile.report(tmp_path / "none" / "out.html")
@@ -69,7 +69,7 @@ def script(tmp_path, monkeypatch):
     return write
 
 
-def test_a_script_is_run_and_told(script, tmp_path, capsys):
+def test_a_script_is_run_and_reported(script, tmp_path, capsys):
     """The script has its own arguments; its output comes first; page and data are written."""
     page, data = tmp_path / "out.html", tmp_path / "seen.json"
     assert main([script(SCRIPT), "--html", str(page), "--json", str(data), "--size", "3"]) == 0
@@ -98,7 +98,7 @@ def test_without_a_file_the_record_is_printed(script, capsys):
     ("end", "status", "says"),
     [("raise ValueError('no')", 1, "ValueError: no"), ("sys.exit(3)", 3, ""), ("sys.exit('bye')", 1, "bye")],
 )
-def test_a_script_that_ends_early_is_told_all_the_same(script, tmp_path, capsys, end, status, says):
+def test_a_script_that_ends_early_is_reported(script, tmp_path, capsys, end, status, says):
     """The report has what was compiled; exit code and traceback are the program's."""
     page = tmp_path / "out.html"
     assert main([script(f"{SCRIPT}\n{end}\n"), "--html", str(page)]) == status
@@ -108,7 +108,7 @@ def test_a_script_that_ends_early_is_told_all_the_same(script, tmp_path, capsys,
     assert "scaled" in page.read_text()
 
 
-def test_arguments_that_nobody_knows(capsys, tmp_path):
+def test_unknown_arguments(capsys, tmp_path):
     """A missing script, or an unknown option of another command, is an error."""
     assert main([str(tmp_path / "none.py")]) == 2
     assert "there is no file" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def test_headings_are_columns_and_sections_of_a_picture_slides():
     assert "A task" in " ".join(texts(third)) and 'exercise("graph-1")' not in " ".join(texts(third))
 
 
-def test_a_question_stands_below_the_code_it_is_about():
+def test_a_question_is_below_its_code():
     """Each question of --predict has a slide with the program; hidden outputs come after all of them."""
     cell = new_code_cell("%%compile --predict\nf(x)", outputs=[picture(sample.simple(), "predict", "graph")])
     [column] = columns(new_notebook(cells=[new_markdown_cell("## Predict"), cell]))

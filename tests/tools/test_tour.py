@@ -150,7 +150,7 @@ def brightness(colour: str) -> float:
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3]))
 
 
-def test_the_page_stands_alone(built):
+def test_the_page_is_self_contained(built):
     """The page is one file without network addresses that a browser would fetch."""
     text = built[0].read_text()
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text)

@@ -100,7 +100,7 @@ def test_the_last_write_is_unseen():
     assert fakes.unsee_last_write(torch.ones(2))._version == 0
 
 
-def test_real_tensors_meet_fake_ones_inside_alone():
+def test_real_and_fake_tensors_mix_only_inside():
     """Under a mode that forbids it, an operator on both is allowed inside of the block, and refused after it."""
     mode, real = new_mode(), torch.ones(2)
     fake = fakes.static_fake(mode, torch.ones(2))

@@ -27,7 +27,7 @@ def test_a_replaced_method_is_found(monkeypatch, name):
         assert not members.are_torchs_own()
 
 
-def test_a_new_method_is_nobody_elses_business(monkeypatch):
+def test_a_new_method_affects_no_other_class(monkeypatch):
     """Only the program asks for it."""
     with monkeypatch.context() as patch:
         patch.setattr(torch.Tensor, "shout", lambda self: "x", raising=False)

@@ -64,7 +64,7 @@ def test_dims_of_a_tensor_have_the_symbols_that_were_asked_for(shape_env):
     assert symbols.free_symbols(fake) == {fake.shape[0].node.expr}
 
 
-def test_a_promised_dim_has_the_bounds_of_the_user(shape_env):
+def test_a_marked_dim_has_the_bounds_of_the_user(shape_env):
     """The range of the symbol is what was promised."""
     mode = torch_internals.new_fake_mode(shape_env)
     dim = SymbolicDim("dynamic", promised=True, least=3, most=9)

@@ -923,7 +923,7 @@ def test_a_deep_stack_is_an_error_not_a_crash() -> None:
     assert torch.equal(compiled(x), x + 1)
 
 
-def test_descriptions_tell_identity_apart() -> None:
+def test_descriptions_distinguish_identity() -> None:
     """Descriptions of the oracle differ if only the identities differ."""
     assert described([x, x]) != described([x, x.clone()])
     assert described([[], []]) != described([[]] * 2)

@@ -17,7 +17,7 @@ def test_carets_stand_below_the_expression():
     assert annotated_source.carets(StackLine("f", 1, "f", "x = g(y)")) == ""
 
 
-def test_every_line_tells_what_happened_to_it():
+def test_every_line_shows_its_status():
     """Operators, their traffic, guards, the break and the resume point are at their lines."""
     record = sample.save_break()
 
@@ -50,7 +50,7 @@ def test_a_side_effect_goes_by_the_users_name():
     assert "replayed: seen.extend([1])" in [note.text for line in lines for note in line.notes]
 
 
-def test_every_line_tells_who_runs_it():
+def test_every_line_shows_how_it_runs():
     """A line runs as a generated kernel or through ATen; after a break it names the frame that compiles it."""
 
     def told(record, kind):

@@ -63,7 +63,7 @@ def test_carets_are_below_the_expression():
     assert breaks.stack(()) is None
 
 
-def test_what_is_cut_is_told():
+def test_omitted_parts_are_counted():
     """A cut list states its length, and the breaks keep their numbers."""
     record = sample_records.save_break()
     found = record.frames[0].breaks[0]

@@ -96,7 +96,7 @@ KERNEL = ["n0..5", "n0..5", "n1..5", "n1..5", "n1 n4", "n1..5", "n1..5", "n1..5"
 """The operators of each highlighted line of the kernel: all lines of a fused loop that n1 or n2 is a part of."""
 
 
-def test_an_output_that_stands_twice_works_twice(tmp_path):
+def test_an_output_that_is_shown_twice_works_twice(tmp_path):
     """Drawings open, lines link to nodes and kernel lines, keys and the filter work in both copies."""
     seen = probed(html.render(sample.simple()), tmp_path)
     dark, light = seen.pop("dark"), seen.pop("light")

@@ -61,7 +61,7 @@ def test_the_page_says_for_which_gpu():
     assert "compiled for" not in html.render(sample.simple(), ("kernels",))
 
 
-def test_each_figure_of_a_kernel_stands_with_its_name():
+def test_each_figure_of_a_kernel_is_labelled():
     """The page has ptxas's figures, bytes moved against the minimum, and predicted time against the roofline."""
     assert figures(RAN) == [
         "29 registers", "0 B spilled", "2048 B shared", "62 % occupancy", "6 blocks of 128 threads", "8192 B moved",
@@ -75,7 +75,7 @@ def test_before_the_first_call_only_ptxas_has_spoken():
     assert figures(BUILT) == ["29 registers", "16 B spilled", "2048 B shared", "62 % occupancy", "not run"]
 
 
-def test_each_line_stands_above_its_ptx_and_sass():
+def test_each_line_is_above_its_ptx_and_sass():
     """PTX and SASS are in the cell below their line, and are linked to the line's operators."""
     loading, adding = rows(RAN)
     text, moved, least, instructions = cells(loading)[1:]

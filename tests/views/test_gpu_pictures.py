@@ -42,7 +42,7 @@ def named(dots):
     return gpu_pictures.labelled(dots, [(gpu_pictures.LEFT, 40.0), (328.0, 40.0)])
 
 
-def test_a_name_stands_beside_its_dot_inside_of_the_picture():
+def test_a_name_is_next_to_its_dot_inside_of_the_picture():
     """A label is right of its dot, or left of it if it would be cut, or else below or above it."""
     assert named([("kernel0", 100, 100)]) == [("kernel0", 107, 104)]
     ((text, left, baseline),) = named([("kernel0", 320, 100)])

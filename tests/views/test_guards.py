@@ -46,7 +46,7 @@ def test_marks_of_many_tensors_are_one_row():
     assert rows(page(marks[0], guard(1, "L['x']"))) == ["t0", "x"]
 
 
-def test_what_is_cut_is_told():
+def test_omitted_parts_are_counted():
     """A cut table states its length, and the process state is its last row."""
     drawn = page(*(guard(at, f"L['x{at}']") for at in range(5)), guard(9, "", "GRAD_MODE"), limits=Limits(rows=2))
     assert rows(drawn) == ["x0", "x1", "state of the process"] and "3 more" in drawn.text

@@ -139,7 +139,7 @@ def drawings(page):
     return [ET.fromstring(unquote(each.removeprefix(prefix))) for each in sources]
 
 
-def test_the_picture_and_its_table_twin_say_the_same():
+def test_the_picture_and_its_table_are_equivalent():
     """The table has a row for each box, with the same links; the picture has an alternative text."""
     page = Page(html.render(sample.simple(), "graph", assets=False))
     (drawing,) = drawings(page)
@@ -232,7 +232,7 @@ def test_a_broken_line_and_its_carets_are_shown():
         assert part in page.text
 
 
-def test_one_cause_is_told_once():
+def test_one_cause_is_shown_once():
     """A nested break that ended three frames has one explanation, and the tree refers to it three times."""
     page = Page(html.render(sample.nested(), ["breaks", "tree"], assets=False))
     assert page.text.count("User-inserted graph break. Message: None") == 1

@@ -108,7 +108,7 @@ SPOKEN = Path(__file__).parent / "snapshots"
 
 
 @pytest.mark.parametrize("name", ["whole", *sections.SECTIONS])
-def test_what_a_screen_reader_is_told(browser_page, name):
+def test_labels_for_screen_readers(browser_page, name):
     """The roles and names of an unfolded view equal the snapshot (UPDATE_SNAPSHOTS=1 writes it)."""
     record = RECORDS.get(name, sample.simple)()
     page = browser_page(html.render(record, None if name == "whole" else [name]))

@@ -74,7 +74,7 @@ def test_what_changed_between_entries(record):
     assert "(tried: it helps)" in shown
 
 
-def test_train_and_eval_are_told_in_html_and_text():
+def test_train_and_eval_are_shown_in_html_and_text():
     """For a model that was switched to eval() between calls, HTML and text name train() and eval()."""
     nbcompile.reset()
     drop = torch.nn.Dropout()
@@ -93,7 +93,7 @@ def test_train_and_eval_are_told_in_html_and_text():
         assert "do not pass" not in each
 
 
-def test_guards_that_words_do_not_tell_apart_are_shown_as_conditions(record):
+def test_guards_with_equal_sentences_are_shown_as_conditions(record):
     """Two entries with the same words for their tensor, but other dtypes, are shown with the condition."""
     first = record.frames[0]
     guard = next(each for each in first.guards if each.kind == "TENSOR_MATCH")

@@ -44,7 +44,7 @@ def test_steps_are_recorded_only_when_asked():
     assert "symbolic interpreter" not in html.render(plain, "steps")
 
 
-def test_steps_tell_stack_locals_and_what_was_added(record):
+def test_steps_show_stack_locals_and_additions(record):
     """The multiplication in the inlined function has its locals, and adds the input, the node and the guard."""
     step = next(each for each in record.frames[0].steps if each.argument == "*")
     assert (step.function, step.depth, step.text) == ("scaled", 1, "return v * k")

@@ -21,7 +21,7 @@ def told(record):
     return [each.text for each in story.of(record)]
 
 
-def test_a_break_is_told_where_the_user_sees_it():
+def test_a_break_is_shown_at_the_users_line():
     """A break is reported at the line of the outermost function; a nested one at the call."""
     assert any("`f` stops at line 3, which runs eagerly" in each for each in told(sample.save_break()))
     assert any("in whose call `inner1` breaks" in each for each in told(sample.nested()))
@@ -50,7 +50,7 @@ def tripled(x, k):
     return x * 3 + k
 
 
-def test_a_recompilation_is_told_with_both_values():
+def test_a_recompilation_is_shown_with_both_values():
     """The sentence has the entry that refused, its expected value, and the actual one."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
@@ -101,12 +101,12 @@ def test_what_was_loaded_is_no_compile(cause, kept):
     assert not any("store" in each for each in told(record))
 
 
-def test_what_was_not_compiled_is_told_with_its_reason():
+def test_a_skipped_frame_is_shown_with_its_reason():
     """A frame that was not compiled ran as plain Python, with the reason."""
     assert any("ran eagerly as a whole: " in each for each in told(sample.skipped()))
 
 
-def test_what_happens_often_is_told_a_few_times():
+def test_repeated_events_are_shown_a_few_times():
     """A record with many recompilations has one sentence for each cause."""
     record = sample.recompiled()
     many = dataclasses.replace(record, frames=record.frames[:1] + record.frames[1:] * 10)
@@ -318,7 +318,7 @@ def test_listings_of_folded_sections_are_not_highlighted():
     assert "<span class=k>" in html.render(sample.simple(), "kernels", assets=False)
 
 
-def test_functions_made_of_text_by_libraries_are_not_told():
+def test_functions_that_libraries_generate_are_not_shown():
     """The lambda that prints a tensor has no source and no operators: it is in the record, not in the summary."""
 
     def prints(x):

@@ -319,7 +319,7 @@ def test_the_form_works_by_keyboard(browser_page):
 
 
 @pytest.mark.browser
-def test_the_limit_and_constants_are_told(browser_page):
+def test_the_limit_and_constants_are_shown(browser_page):
     """At the limit of entries the call would run as Python; a size of 1 is a constant."""
     with nbcompile.config.patch(recompile_limit=3):
         record = three_entries()
@@ -368,7 +368,7 @@ def test_unusual_tensors_and_objects_are_no_obstacle():
         html.render(record, "what_if")
 
 
-def test_it_stands_by_default_only_after_a_recompilation():
+def test_it_is_shown_by_default_only_after_a_recompilation():
     """A simple output has no form; after a recompilation, and in a report, it has one."""
     assert "What if" not in html.render(sample.simple())
     record = three_entries()

@@ -265,7 +265,7 @@ def test_archives_that_are_too_large_are_refused_unread(stores):
     assert not stores.exists()
 
 
-def test_a_member_that_promises_too_little_is_refused(stores):
+def test_a_member_that_declares_too_little_is_refused(stores):
     """A member that unpacks to more data than its header says, as in a zip bomb, is not read beyond that size."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:

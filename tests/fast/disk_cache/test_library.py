@@ -221,7 +221,7 @@ def decorated(function):
 @pytest.mark.parametrize(
     "other", [lambda x: x, decorated(torch.cos), type("relu", (), {}), functools.partial(torch.cos)]
 )
-def test_whatever_stands_there_that_is_not_torchs_is_told(other, monkeypatch):
+def test_functions_that_are_not_torchs_are_detected(other, monkeypatch):
     """Functions, methods, classes and callable objects are detected."""
     before = library.state()
     monkeypatch.setattr(torch, "relu", other)
@@ -231,7 +231,7 @@ def test_whatever_stands_there_that_is_not_torchs_is_told(other, monkeypatch):
     assert library.state() == before
 
 
-def test_functions_of_a_factory_are_told_by_what_they_hold(monkeypatch):
+def test_functions_of_a_factory_are_identified_by_their_closures(monkeypatch):
     """``max_pool1d`` and ``adaptive_max_pool1d`` share one code object."""
     F, before = torch.nn.functional, library.state()
     monkeypatch.setattr(F, "max_pool1d", F.adaptive_max_pool1d)

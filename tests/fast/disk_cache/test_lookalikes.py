@@ -83,7 +83,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("asked", STATES)
-def test_what_functions_of_libraries_tell_of_the_process_is_asked_again(process, asked):
+def test_results_of_library_functions_about_the_process_are_checked_again(process, asked):
     """Values that are constant while a process runs may differ in the next one."""
     get, put, one, other = STATES[asked]
     before = get()
@@ -113,7 +113,7 @@ def method_of_tensors(monkeypatch):
     return lambda variant: monkeypatch.setattr(torch.Tensor, "method_of_a_test", made[variant], raising=False)
 
 
-def test_a_method_put_into_torchs_classes_is_told_by_its_constants(process, method_of_tensors):
+def test_a_method_added_to_torchs_classes_is_identified_by_its_constants(process, method_of_tensors):
     """The short descriptions of torch's classes include constants of a patched method."""
     text = "import torch\ndef f(x): return x + x.method_of_a_test()\n"
     _agree(process, {"one": text, "other": text}, method_of_tensors)

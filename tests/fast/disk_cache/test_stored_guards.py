@@ -73,7 +73,7 @@ TENSORS = [
 
 @pytest.mark.parametrize("traced", TENSORS, ids=str)
 @pytest.mark.parametrize("strided", [True, False])
-def test_a_tensor_is_told_from_every_other(traced, strided):
+def test_a_tensor_differs_from_every_other(traced, strided):
     """A tensor with another rank, size, stride, dtype, class, gradient, layout, device or conjugation is refused."""
     strides = tuple(traced.stride()) if strided and traced.layout is torch.strided else None
     guards = (Guard(V, K.TENSOR_MATCH, TensorFacts(tuple(traced.shape), strides)),)
@@ -116,7 +116,7 @@ OF_STATE = (
 
 
 @pytest.mark.parametrize("traced", STATES)
-def test_each_state_of_the_process_is_told_from_every_other(traced):
+def test_each_state_of_the_process_differs_from_every_other(traced):
     """An entry is not loaded in a state in which the compiled one would not be used."""
     x = torch.ones(2)
     with STATES[traced]():

@@ -241,7 +241,7 @@ def interrupt_a_waiting_thread(ident):
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of threads")
-def test_an_interrupt_while_somebody_waits_loses_nothing(held, interruptible, tmp_path):
+def test_an_interrupt_during_a_wait_loses_nothing(held, interruptible, tmp_path):
     """Ctrl-C ends the wait, not the write."""
     run(FUNCTION, "f", X)
     assert held.began.wait(60)

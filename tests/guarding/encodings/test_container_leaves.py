@@ -29,7 +29,7 @@ class Loud(list):
     (K.SET_MEMBERS, frozenset({1, "a"}), {1, "a"}, {True, "a"}),
     (K.SET_ORDER, (1,), {1}, {1.0}),
 ])  # fmt: skip
-def test_a_leaf_tells_a_container_from_one_that_is_nearly_the_same(kind, expected, value, other):
+def test_a_leaf_distinguishes_similar_containers(kind, expected, value, other):
     """The predicate accepts the traced container, and refuses another one with equal items."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)

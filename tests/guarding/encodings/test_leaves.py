@@ -23,7 +23,7 @@ K, X = GuardKind, LocalSource("x")
     (K.RANGE_ITERATOR_MATCH, (0, 3, 1), iter(range(3)), iter(range(4))),
     (K.TUPLE_ITERATOR_LEN, 2, iter((1, 2)), iter((1,))),
 ])  # fmt: skip
-def test_a_leaf_tells_a_value_from_one_that_is_nearly_the_same(kind, expected, value, other):
+def test_a_leaf_distinguishes_similar_values(kind, expected, value, other):
     """The predicate accepts the traced value and refuses the other one; the text names the source."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)

@@ -119,7 +119,7 @@ def test_a_cell_runs_with_what_it_had(run):
     assert record.frames[0].function == "double" and "failure" not in result
 
 
-def test_the_real_compiler_stands_behind_both_names(monkeypatch, tmp_path):
+def test_both_names_mean_the_real_compiler(monkeypatch, tmp_path):
     """With the other engine, ``nbcompile.compile`` in a program is torch's."""
     monkeypatch.setattr(nbcompile, "compile", nbcompile.compile)
     with child._engine("torch", tmp_path) as compiler:

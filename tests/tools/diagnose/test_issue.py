@@ -78,7 +78,7 @@ print(f(torch.ones(2)), g(torch.ones(3)))
 """
 
 
-def test_an_issue_tells_nothing_of_the_machine(tmp_path, monkeypatch):
+def test_an_issue_does_not_identify_the_machine(tmp_path, monkeypatch):
     """The issue of a real run contains no folder, tensor value or variable."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)

@@ -67,7 +67,7 @@ def differ(one, other):
     (torch.ones(2), torch.ones(2, requires_grad=True)),
     (1, True), (0.0, -0.0), ([1], (1,)), ({"a": 1}, {"b": 1}),
 ], ids=repr)  # fmt: skip
-def test_what_a_program_can_tell_apart_is_observed(one, other):
+def test_facts_that_a_program_can_distinguish_are_observed(one, other):
     """Signs of zero, dtype, strides, gradients, types and keys are observed, and equal values are equal."""
     assert differ(one, other) and not differ(one, one)
 

@@ -235,7 +235,7 @@ def test_a_differentiable_gradient_is_left_to_eager():
     assert w.grad.requires_grad
 
 
-def test_arguments_of_backward_are_told_as_values():
+def test_arguments_of_backward_are_reported_as_values():
     """The message of the graph break shows the arguments as values, as the messages of other breaks do."""
     nbcompile.reset()
     with config.patch(trace_autograd_ops=True):

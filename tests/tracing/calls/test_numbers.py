@@ -166,7 +166,7 @@ def test_ints_that_fit_are_one_entry() -> None:
     assert len(frame_recorder.frames) == 2
 
 
-def test_sums_promise_nothing() -> None:
+def test_sums_add_no_guard() -> None:
     """A sum of an int and a size cannot overflow, so only the int has a guard on its range."""
     compiled = nbcompile.explain(made("x + (k + n)"), backend="eager", dynamic=True)
     guards = [

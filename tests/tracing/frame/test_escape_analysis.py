@@ -113,7 +113,7 @@ def test_an_iterator_sees_what_is_added_after_a_break(function):
     assert nbcompile.compile(function, backend="eager")(x).tolist() == function(x).tolist()
 
 
-def test_a_list_that_nobody_reaches_is_not_kept():
+def test_an_unreachable_list_is_not_reconstructed():
     """A list without another reference cannot change: its iterator is passed as one of a tuple, which is compiled."""
     graphs = Graphs()
 

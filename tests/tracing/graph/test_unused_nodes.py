@@ -36,7 +36,7 @@ def test_modes_without_effect_are_dropped(modes, left):
     assert targets(output) == left
 
 
-def test_numbers_that_nobody_uses_are_erased_and_operators_stay():
+def test_unused_numbers_are_erased_and_operators_stay():
     """Unused numbers are erased; an unused operator on tensors stays, because it may raise an error."""
     output, x = growing(torch.ones(4, 2))
     size = output.apply("call_method", "size", (x, 0), {}, example=4)

@@ -178,7 +178,7 @@ def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
             nbcompile.compile(function, backend="eager")(torch.ones(3))
 
 
-def test_guards_that_somebody_left_suppressed():
+def test_guards_that_were_left_suppressed():
     """torch's switch that suppresses guards is off while a frame is traced, even if an exception left it on."""
     symbolic_shapes.TLS.suppress_guards = True
     try:

@@ -42,7 +42,7 @@ def test_a_bound_is_about_the_absolute_value():
     assert bound(sympy.Max(s, 7)) == SIZE
 
 
-def test_the_promise_as_a_condition():
+def test_the_guard_as_a_condition():
     """The condition of the guard holds for both bounds, and fails for the next ints."""
     condition = int64_bounds.limits("n")
     assert all(eval(condition, {"n": n}) for n in (0, LARGEST, -LARGEST))

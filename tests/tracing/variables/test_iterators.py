@@ -207,7 +207,7 @@ def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
     assert torch.equal(view.result[0], f([1, 2, 3], torch.ones(2))[0])
 
 
-def test_groups_and_ends_are_told_by_identity_first():
+def test_groups_and_ends_are_compared_by_identity_first():
     """NaN does not equal itself, but its identity decides in ``groupby`` and for the sentinel of ``iter``."""
 
     def f(x, number):

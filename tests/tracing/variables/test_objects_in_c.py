@@ -80,7 +80,7 @@ def test_what_comes_to_shadow_the_class_is_seen(name):
         delattr(settings, name)
 
 
-def test_absence_is_promised_for_each_thread():
+def test_absence_is_guarded_for_each_thread():
     """``hasattr`` of a thread-local object is guarded, in another thread, too, and if the attribute appears."""
     compiled = nbcompile.compile(asked, backend="eager", fullgraph=True)
     x = torch.ones(2)

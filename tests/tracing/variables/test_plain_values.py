@@ -41,7 +41,7 @@ def is_a_key(x, value):
 
 
 @pytest.mark.parametrize("pair", [(Decimal(0), Decimal("0.1")), (dt.timedelta(0), dt.timedelta(1))])
-def test_truth_is_known_and_promised(pair):
+def test_truth_is_evaluated_and_guarded(pair):
     """A branch on a Decimal or a timedelta is one graph, and another value needs another graph."""
     function, graphs = compiled(branches, fullgraph=True)
     x = torch.zeros(1)
@@ -61,7 +61,7 @@ def test_truth_is_known_and_promised(pair):
         ],
     ],
 )
-def test_comparisons_are_known_and_promised(pairs):
+def test_comparisons_are_evaluated_and_guarded(pairs):
     """Comparisons and membership are evaluated while tracing, and again for other values."""
     function, graphs = compiled(compares, fullgraph=True)
     x = torch.zeros(1)
@@ -77,7 +77,7 @@ def test_a_number_of_another_kind_is_an_equal_key():
         assert function(torch.zeros(1), value).tolist() == is_a_key(torch.zeros(1), value).tolist()
 
 
-def test_what_is_not_asked_is_not_promised():
+def test_unused_values_are_not_guarded():
     """A value that the function only returns causes no recompile when it changes."""
 
     def handed_on(x, value):
