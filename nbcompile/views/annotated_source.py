@@ -1,4 +1,4 @@
-"""Annotated source of a frame: what became of each line of the user's function.
+"""Annotated source of a frame: the results of compilation for each line of the user's function.
 
     def f(x):
         y = x.sin()          sin · in sin_kernel
@@ -29,7 +29,7 @@ from nbcompile.views.facts import count, readable, short_target, shortened
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that happened at a line."""
+    """One event at a line."""
 
     kind: str
     """``operators``, ``kernels``, ``fallback``, ``cost``, ``inlined``, ``break``, ``mutation``, ``resume``,
@@ -41,7 +41,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of the user's function and what became of it."""
+    """A line of the user's function with its notes."""
 
     number: int
     code: str
@@ -65,7 +65,7 @@ def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) 
     return tuple(
         SourceLine(
             number, text, tuple(notes.get(number, ())), found.by_line.get(number, ()),
-            # With loops, lines are not enough to decide "after the break"; only what ran before is sure.
+            # With loops, line numbers do not determine "after the break"; only lines that ran before are certain.
             elsewhere=frame.first_line < number < begins and number not in notes,
         )
         for number, text in code
@@ -87,7 +87,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
     for graph_break in frame.breaks:
         add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
-    # A guard belongs to the line that asked: the first use of a value, or a branch on a size.
+    # A guard belongs to the line that required it: the first use of a value, or a branch on a size.
     guarded = Counter(links.own_line(frame, guard.stack) for guard in frame.guards)
     for line, number in guarded.items():
         add(line, "guards", count(number, "guard"), f"guards|line.{line}")
@@ -101,7 +101,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
 
 
 def _operator_notes(frame: CompiledFrame, found: links.FrameLinks, add: Callable[..., None]) -> None:
-    """Add notes on what was traced at each line, and what runs it."""
+    """Add notes on the operators that were traced at each line, and the kernels that run them."""
     nodes = {node.id: node for node in links.operators(links.traced(frame))}
     only_traced = "" if frame.graph else "traced, not compiled: "
     for line, ids in found.by_line.items():
@@ -125,7 +125,7 @@ def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:
     ``value = calls`` and then ``value.extend([1])`` are ``calls.extend([1])``.
     """
     target = readable(mutation.target)
-    # The residual program binds objects to names of its own before it changes them; readers know them by the user's.
+    # The residual program binds objects to names of its own before it changes them; readers know the user's names.
     given = re.search(rf"^\s*{re.escape(target)} = ([A-Za-z_][\w.\[\]'\"]*)$", frame.residual, re.MULTILINE)
     if given is None or not mutation.code.startswith((f"{target}.", f"{target}[")):
         return target, mutation.code
@@ -156,7 +156,7 @@ def _is_inlined(node: Node, line: int) -> bool:
 
 def carets(line: StackLine) -> str:
     """The underline of the expression inside the line; "" where its columns are unknown."""
-    end = min(line.end_column, len(line.code))  # a record from a file may hold any number
+    end = min(line.end_column, len(line.code))  # a record from a file may have any number
     if 0 <= line.column < end:
         return " " * line.column + "^" * (end - line.column)
     return ""

@@ -1,4 +1,4 @@
-"""Style sheet and script of a view, minified and inline, so that a view needs no other file.
+"""Style sheet and script of a view, minified and inline, so that a view is self-contained.
 
     styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
@@ -30,7 +30,7 @@ def styles(*parts: str) -> Markup:
 @functools.cache
 def style_text(*parts: str) -> str:
     """Text of the style sheet."""
-    # Each output of a notebook carries its own copy, and is saved with it: comments, white space and long names go.
+    # Each output of a notebook has its own copy, and is saved with it, without comments, white space and long names.
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
@@ -47,13 +47,13 @@ _VARIABLE = re.compile(r"--\w+(?![\w-])")
 @functools.cache
 def script(*parts: str) -> Markup:
     """view.js as an element, before the parts that some sections need."""
-    # Inside a function: names of one output's script must not meet those of another output on the page.
+    # Inside a function, so that names do not conflict with those of another output's script on the page.
     return tag("script", Markup('(()=>{"use strict";' + _program("view", *parts, end="setUpAll(document);") + "})()"))
 
 
 @functools.cache
 def module(*parts: str) -> str:
-    """Script as a JavaScript module, for widgets: nothing is set up before rendering."""
+    """Script as a JavaScript module, for widgets, which initialise at rendering."""
     return _program("view", *parts, "widget")
 
 

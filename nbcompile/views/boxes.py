@@ -41,9 +41,9 @@ class Box:
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height in pixels: the text's, and some air."""
+        """Width and height in pixels: those of the text, with padding."""
         letters = max(len(self.title), len(self.detail) * 0.86, 4)
-        # The detail is set in a smaller font (0.86); four letters are the least, so that a box can be pointed at.
+        # The detail has a smaller font (0.86); four letters are the minimum, so that a box can be clicked.
         return round(letters * CHARACTER + 22), 42.0 if self.detail else 28.0
 
 
@@ -59,7 +59,7 @@ class Group:
 
 
 def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
-    """One box a node; in a big graph one a call or a line, and one for the repetitions of a region."""
+    """One box per node; in a big graph one per call or line, and one for the repetitions of a region."""
     groups = _groups(graph.nodes, most)
     box_of = {node.id: index for index, group in enumerate(groups) for node in group.nodes}
     result = []
@@ -75,14 +75,14 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     """
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
-    # A program that is no module has lines of its source instead: what one line computes is one box.
+    # A program that is no module has lines of its source instead: the nodes of one line are one box.
     by_module = any(node.modules for node in nodes)
     module_paths = [_module_path_of(node, by_module=by_module) for node in nodes]
     helpers = _helper_calls(nodes) if by_module else {}
     deepest = max(map(len, module_paths))
     finer: list[Group] = []
-    # From the finest division to the coarsest, until one fits. Where that one is much too coarse (a quarter of the
-    # limit), boxes of the step before are kept as far as the limit allows.
+    # From the finest division to the coarsest, until one fits. If that one is much too coarse (a quarter of the
+    # limit), boxes of the previous division are used as far as the limit allows.
     for depth in range(deepest + 1, 0, -1):
         groups = _without_repetitions(_runs(nodes, module_paths, depth, helpers))
         if len(groups) <= most:
@@ -106,7 +106,7 @@ def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
 
     Of each such node, by its number: the number of the first of its call, and the line that calls the helper.
     """
-    # Modules that call other modules: of a leaf like Linear, everything is its own work.
+    # Modules that call other modules: in a leaf like Linear, all nodes are its own.
     callers = {node.modules[:length] for node in nodes for length in range(len(node.modules))}
     depths = {path: _shared_depth([node for node in nodes if node.modules[: len(path)] == path]) for path in callers}
     found: dict[int, tuple[int, str]] = {}
@@ -200,10 +200,10 @@ def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int
 
 
 def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
-    """A few groups, each cut into pieces of so many of the finer groups inside it that there are enough to see."""
+    """A few groups, each divided into pieces of several finer groups, so that there are enough boxes."""
     # Rounded up. Each coarse group may end in a piece that is not full, and kinds are not mixed: hence twice.
     size = -(-len(finer) // max(most - 2 * len(groups), 1))
-    # Of each finer group, the coarse one that it is in: the last that began at or before it.
+    # For each finer group, its coarse group: the last that begins at or before it.
     begins = {group.nodes[0].id: number for number, group in enumerate(groups)}
     owners = list(itertools.accumulate(finer, lambda owner, group: begins.get(group.nodes[0].id, owner), initial=0))[1:]
     alike = itertools.groupby(
@@ -217,7 +217,7 @@ def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
 
 
 def _chunks(groups: list[Group], most: int) -> list[Group]:
-    """Equal numbers of neighbouring groups together; inputs, operators and output stay apart."""
+    """Combine equal numbers of neighbouring groups; inputs, operators and output remain separate."""
     # Inputs, operators and the output are divided each by itself, and each may have one chunk that
     # is not full: hence 3.
     size = -(-len(groups) // max(most - 3, 1))
@@ -252,7 +252,7 @@ def _box(group: Group, reads: tuple[int, ...]) -> Box:
     if kind == "output":
         return Box(ids, kind, "output", "", reads)
     target, type_ = facts.short_target(first.target), facts.type_of(first)
-    named = [first.name] if first.name != target else []  # the title says it
+    named = [first.name] if first.name != target else []  # the title has it
     return Box(ids, kind, _clipped(target), _clipped(": ".join([*named, *([type_] if type_ else [])]), 40), reads)
 
 
@@ -280,7 +280,7 @@ def _common_module(nodes: Sequence[Node]) -> str:
 
 
 def _common_code(nodes: Sequence[Node]) -> str:
-    """The innermost line of the user's that led to all of them."""
+    """The innermost line of the user's code that is common to all of them."""
     code = ""
     for lines in zip(*(node.stack for node in nodes), strict=False):
         if len({(line.file, line.line) for line in lines}) > 1:

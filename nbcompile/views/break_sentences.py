@@ -28,7 +28,7 @@ def break_label(index: int) -> str:
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
     """End of a frame, in words."""
     why = f": {named_once(frame.skip_reason)}" if frame.skip_reason else ""
-    # What became of the call: it ran eagerly, it raised, or compiling was interrupted before either.
+    # Outcome of the call: it ran eagerly, it raised, or the compilation was interrupted before.
     match frame.status, frame.instead:
         case "skipped", _:
             return f"ran eagerly as a whole{why}"
@@ -60,7 +60,7 @@ _IN_PLAIN_WORDS = {
         "TypeError when making fake tensor call",
     )
 }
-"""Titles of torch's that name its own classes."""
+"""Titles of torch that name its own classes."""
 
 
 def is_chain(frame: CompiledFrame) -> bool:
@@ -106,7 +106,7 @@ _WHY_CALLED = {
 }
 """Kinds of breaks whose title says no more."""
 MOST_CALLEE = 48
-"""Characters of a callee: the end of a long one says most."""
+"""Characters of a callee: the end of a long one is the most specific part."""
 
 
 def break_ids(graph_break: Break) -> str:

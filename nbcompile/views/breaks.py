@@ -74,13 +74,13 @@ def stack(lines: tuple[StackLine, ...]) -> Markup | None:
 
 
 def tree(record: Record, limits: Limits) -> Markup | None:
-    """The frames as a tree: below each, what its residual program called, in order."""
+    """The frames as a tree: below each, the frames that its residual program called, in order."""
     if not facts.is_tree(record):
         return None
     distinct = links.distinct_breaks(record)
     roots, more = limits.cut(links.resume_tree(record))
     items = tag("ul", [_item(record, root, distinct, limits) for root in roots], class_="n-tree")
-    # A break that ended one frame is said at that frame; one that ended several is said once, above the tree.
+    # A break that ended one frame is shown at that frame; one that ended several is shown once, above the tree.
     causes = [_cause(record, index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
     about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
     return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", opened=True)
@@ -121,7 +121,7 @@ def _about(record: Record, frame: CompiledFrame, path: str) -> Content:
     """``lines 2-3 · sin, cos, add and 2 more``."""
     operators, lines = links.operators(frame.graph), facts.span(record, frame)
     names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
-    # "and 2 more" is a number of the page, and says where it comes from.
+    # "and 2 more" is a number of the page, and needs its provenance.
     beyond = f"{path}.graph.{figures.OPERATORS}|beyond.3" if len(operators) > 3 else ""
     return (
         tag("span", lines, data_r=f"{path}|lines") if lines else None,
@@ -139,7 +139,7 @@ def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Mar
 
 
 def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
-    """Resume functions of a frame; of a nested break the whole chain, each below the one that calls it."""
+    """Resume functions of a frame; for a nested break the whole chain, each below its caller."""
     if not break_sentences.is_chain(frame):
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]

@@ -39,7 +39,7 @@ def _pane(
 ) -> Markup | None:
     if not instructions:
         return None
-    # Pointing at an instruction lights up the nodes that it led to, and the other way round.
+    # Hovering over an instruction highlights its nodes, and the reverse.
     linked = [words(nodes.get(each.offset, ())) for each in instructions]
     return tag("div", tag("small", title), listing("\n".join(_lines(instructions)), "", limits, linked.__getitem__))
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from nbcompile.record.model import CompiledFrame, Record
 
-# The program runs without nbcompile. `missing` replaces what text cannot say, and fails only if it is called.
+# The program runs without nbcompile. `missing` replaces values without a text, and fails only if it is called.
 _HEAD = '''"""{function} as nbcompile runs it, in {count}. Run it where the function was defined: %run -i."""
 
 import importlib
@@ -62,10 +62,10 @@ def program(record: Record, frame: str = "") -> str:
 
 
 def _collect(record: Record, frame: CompiledFrame, makers: dict[str, str]) -> None:
-    """The makers of a frame and of those that it calls."""
+    """The source functions of a frame and of the frames that it calls."""
     if frame.id in makers:
         return
-    # Entered before its callees are: it then precedes them in the text, and a function that calls itself ends here.
+    # Entered before its callees: so it precedes them in the text, and a recursive function ends here.
     makers[frame.id] = ""
     # Reversed, because the last entry of a dict wins: of several frames of one function the first compiled remains.
     called = {each.function: each for each in reversed(record.frames) if each.called_from == frame.id and each.residual}
@@ -124,10 +124,10 @@ def _resumes(resumed: dict[str, CompiledFrame | None]) -> Iterator[str]:
 def _called(
     frame: CompiledFrame, called: dict[str, CompiledFrame], resumed: dict[str, CompiledFrame | None]
 ) -> Iterator[str]:
-    """Functions that it calls by name, where the name means what was compiled and nothing around it."""
+    """Functions that it calls by name, if the name is bound to the compiled function itself, not to a wrapper."""
     for name, child in called.items():
         if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
-            # The name may be bound to another function by now; the line tells whether it still is the
-            # one that was compiled.
+            # The name may be bound to another function by now: the line shows whether it is still the
+            # compiled one.
             mine = f"is_at(globals().get({name!r}), {child.first_line})"
             yield f"{name} = {_maker(child)}() if {mine} else globals()[{name!r}]"

@@ -104,7 +104,7 @@ def text_lines(data: Comparison) -> Iterator[str]:
             marks = " | ".join(_words(each) for each in (line.ours, line.theirs))
             yield f"{line.line:>5} {line.text[:WIDEST]:<{WIDEST}} {marks if marks != ' | ' else ''}".rstrip()
         yield from _guard_lines(pair)
-    # Last: notes are about the comparison itself, as where a graph could not be read.
+    # Last: notes are about the comparison itself, such as a graph that could not be read.
     yield from (f"note: {note}" for note in data.notes)
 
 
@@ -216,7 +216,7 @@ def _marks(marks: LineMarks) -> Markup:
 def _guards(pair: FramePair) -> Markup | None:
     if not pair.guards:
         return None
-    # What is equal on both sides is counted, and not called a difference.
+    # Conditions that are equal on both sides are counted, and are no differences.
     unequal = [guard for guard in pair.guards if guard.status != EQUAL]
     rows = [
         row(tag("th", chip(guard.status, "" if guard.known or guard.status == EQUAL else "warn")),
@@ -248,7 +248,7 @@ def _kernels(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Markup
     sides = [_generated(frame) for frame in (ours, theirs)]
     if not any(sides):
         return None
-    # In the order of launch. The two need not fuse alike, so a row of the page pairs positions and claims no more.
+    # In the order of launch. The two may fuse differently, so a row of the page only pairs positions.
     pairs = [_pair([_kernel(kernel) for kernel in both]) for both in itertools.zip_longest(*sides)]
     wrappers = [frame.compiled_graph.wrapper if frame and frame.compiled_graph else "" for frame in (ours, theirs)]
     calls = fold("Wrappers", _pair([listing(text, limits=SHOWN) if text else None for text in wrappers]))

@@ -23,14 +23,14 @@ _FREE = frozenset(
     " squeeze narrow select chunk split"
     " unbind getitem detach size numel dim stride item to contiguous diagonal unfold".split()
 )
-"""Operators that hand on memory which is there already (``to`` and ``contiguous`` mostly do)."""
+"""Operators that return existing memory (``to`` and ``contiguous`` mostly do)."""
 
 
 def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
     """Bytes moved by some operators of a frame's graph; 0 where a size is not known."""
     if frame.graph is None:
         return 0
-    # A symbol has the value of the call that was traced; one that only the run knows has none, and is left out.
+    # A symbol has the value of the traced call; an unbacked one has none, and is left out.
     hints = {each.name: int(each.hint) for each in frame.symbols if each.hint.lstrip("-").isdecimal()}
     nodes = {node.id: node for node in frame.graph.nodes}
     moved = 0
@@ -41,7 +41,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
         sizes = [
             _bytes(node, hints) for node in (nodes[node_id], *(nodes[i] for i in nodes[node_id].inputs if i in nodes))
         ]
-        # A sum that lacks one size would be too small.
+        # A sum without one of its sizes would be too small.
         if None in sizes:
             return 0
         moved += sum(size for size in sizes if size is not None)
@@ -49,7 +49,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
 
 
 def words(moved: int) -> str:
-    """``16 kB``: at most four digits, and no more than are known."""
+    """``16 kB``: at most four significant digits."""
     # Steps of a thousand, as memory bandwidth is given in GB/s.
     for unit in ("B", "kB", "MB", "GB"):
         if moved < 10_000:
@@ -86,7 +86,7 @@ _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.
 
 
 def _value(size: str, hints: Mapping[str, int]) -> int | None:
-    """A size as text, with symbols as they were in the call: ``2*s77``."""
+    """The value of a size's text, with symbols replaced by their values in the call: ``2*s77``."""
     if size.isdecimal():
         return int(size)
 

@@ -25,7 +25,7 @@ from nbcompile.views.boxes import MOST_BOXES, Box, boxes
 
 try:
     import graphviz
-except ImportError:  # a checkout on a machine with nothing but torch
+except ImportError:  # a checkout on a machine with only torch
     graphviz = None
 try:
     import pygraphviz
@@ -56,14 +56,14 @@ def _digraph(shown: Sequence[Box], *, labels: bool) -> graphviz.Digraph:
             f"n{index}", label=label, fillcolor=_FILLS[box.kind], width=f"{width / 72:.3f}", height=f"{height / 72:.3f}"
         )
         for read in box.reads:
-            # Parameters that are folded into one box are read everywhere: their arrows would hide all others.
+            # Parameters that are folded into one box have many users: their arrows would hide all others.
             if shown[read].kind != "input" or len(shown[read].nodes) == 1:
                 result.edge(f"n{read}", f"n{index}")
     return result
 
 
 def escaped(text: str) -> str:
-    """Text as a DOT label that is drawn literally, whatever it holds."""
+    """Text as a DOT label that is drawn literally, with any characters."""
     # Backslashes of the text first: the one in "\n" is DOT's own line break.
     return html.escape(text, quote=False).replace("\\", "\\\\").replace("\n", "\\n")
 
@@ -87,7 +87,7 @@ def arrange(shown: tuple[Box, ...]) -> Arrangement | None:
     """Layout of the boxes; None without a layout engine."""
     if graphviz is None:
         return None
-    # Layout needs sizes and arrows only. Without labels, no font is looked for (which takes long and may warn).
+    # Layout needs only sizes and arrows. Without labels, Graphviz loads no font (which is slow and may warn).
     plain = _plain_layout(_digraph(shown, labels=False).source)
     return None if plain is None else _parsed(plain, len(shown))
 

@@ -27,7 +27,7 @@ MOST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class Explanation:
-    """A record, the sections of it to show, and what became of the call: a value or an exception."""
+    """A record, the sections of it to show, and the outcome of the call: a value or an exception."""
 
     record: Record
     sections: tuple[str, ...] | None = None
@@ -40,7 +40,7 @@ class Explanation:
     profile: Any = None
     """The :class:`ProfileView` of ``%%compile --profile``."""
     latest: Callable[[], Record] | None = None
-    """Returns the record with what came since: figures of a backward pass, kernels compiled in the background."""
+    """Function that returns the updated record: with a later backward pass, kernels compiled in the background."""
 
     def __repr__(self) -> str:
         return _drawn(lambda: text.render(self._current, self.sections, MOST_TEXT), self._current)
@@ -71,8 +71,8 @@ class Explanation:
 
     @property
     def result(self) -> Any:
-        """The value that the function returned; what it raised is raised here."""
-        # Raised when the result is asked for, not before: a picture of a call that failed is worth looking at.
+        """The value that the function returned; raises the exception of the function."""
+        # Raised when the result is read, not before: the explanation of a failed call is useful, too.
         if self.exception is not None:
             raise self.exception
         return self.returned
@@ -89,18 +89,18 @@ class Explanation:
 
     @property
     def breaks(self) -> tuple[tuple[Break, int], ...]:
-        """Each distinct break, and how often it was met."""
-        # Resume functions and recompilations meet a break again; to a user it is one.
+        """Each distinct break, and its number of occurrences."""
+        # Resume functions and recompilations repeat a break; for a user it is one.
         return tuple((each.cause, len(each.breaks)) for each in links.distinct_breaks(self.record))
 
     @property
     def recompiles(self) -> tuple[CompiledFrame, ...]:
-        """The frames that were compiled since older entries refused a call."""
+        """The frames that were compiled because the guards of older entries failed."""
         return tuple(frame for frame in self._compiled() if frame.failed_guards)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The generated kernels and the calls of ATen, graph by graph, with the figures that are known by now."""
+        """The generated kernels and the calls of ATen, graph by graph, with their current figures."""
         compiled = [frame.compiled_graph for frame in self._current.frames if frame.compiled_graph is not None]
         return tuple(kernel for each in compiled for kernel in each.kernels)
 
@@ -158,13 +158,13 @@ class Explanation:
         return Path(path)
 
     def report(self, path: str | Path) -> Path:
-        """Write everything that is known to one self-contained HTML file."""
+        """Write the full report as one self-contained HTML file."""
         Path(path).write_text(report.of_record(self.record), encoding="utf-8")
         return Path(path)
 
 
 def _drawn(draw: Callable[[], str], record: Record) -> str:
-    # A picture is an extra: the cell's result is kept, whatever happens to its picture.
+    # An error in the display must not lose the cell's result.
     try:
         return draw()
     except Exception as error:  # noqa: BLE001

@@ -123,13 +123,13 @@ class Tile:
 
 def recompilations(record: Record) -> int:
     """Number of recompilations: frames compiled because the guards of all older entries failed."""
-    # A frame that was loaded has no failed guards of its own: its cause says that older entries refused.
+    # A loaded frame has no failed guards of its own: its cause records that guards of older entries failed.
     compiled = (frame for frame in record.frames if frame.status == "compiled")
     return sum(bool(frame.failed_guards) or frame.cause == "recompiled" for frame in compiled)
 
 
 def tiles(record: Record) -> tuple[Tile, ...]:
-    """The summary in numbers. A number that should be 0 and is, is still shown: it is news."""
+    """The summary in numbers. A number that should be 0 is shown even if it is 0."""
     frames = record.frames
     compiled = [frame for frame in frames if frame.status == "compiled"]
     graphs = [frame.graph for frame in compiled if frame.graph is not None]
@@ -167,7 +167,7 @@ SEVERAL = 3
 
 
 def name(frame: CompiledFrame) -> str:
-    """The function as its caller knows it: a decorator's wrapper has the name of the method that it wraps."""
+    """The function's name for its caller: a decorator's wrapper has the name of the method that it wraps."""
     return frame.method or frame.function
 
 
@@ -178,7 +178,7 @@ def repetitions(record: Record) -> dict[str, str]:
         firsts: dict[object, str] = {}
         like: dict[str, str] = {}
         for frame in group:
-            # A frame that ends in a graph break is like no other one: each of its breaks is to be seen.
+            # A frame that ends in a graph break is never folded: each of its breaks is shown.
             look: object = None
             if frame.status == "compiled" and not frame.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()
@@ -187,13 +187,13 @@ def repetitions(record: Record) -> dict[str, str]:
             if look is not None:
                 first = firsts.setdefault(look, frame.id)
                 like |= {frame.id: first} if first != frame.id else {}
-        # Two or three frames are shown in full; more of the same would hide what differs.
+        # Two or three frames are shown in full; more equal ones would hide the differences.
         found |= like if len(like) >= SEVERAL else {}
     return found
 
 
 def environment(record: Record) -> str:
-    """``Python 3.11.9 · torch 2.13.0 · ...``: what the record is true of."""
+    """``Python 3.11.9 · torch 2.13.0 · ...``: the environment of the record."""
     env = record.environment
     known = (
         ("Python", env.python),
@@ -206,7 +206,7 @@ def environment(record: Record) -> str:
 
 
 def shortened(names: Iterable[str], most: int = 5) -> str:
-    """``sin, mul, relu``; a long list ends in how many more there are."""
+    """``sin, mul, relu``; a long list ends with the number of omitted items."""
     every = list(names)
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
@@ -215,7 +215,7 @@ def shortened(names: Iterable[str], most: int = 5) -> str:
 
 
 def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], ...]:
-    """The guards by what they are about, a value's name or words in parentheses: the user's values first."""
+    """The guards by subject, a value's name or words in parentheses: the user's values first."""
     groups: dict[str, list[Guard]] = {}
     for guard in frame.guards:
         groups.setdefault(readable(guard.source) or _ABOUT.get(guard.kind, PROCESS), []).append(guard)
@@ -225,7 +225,7 @@ def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], .
 
 
 PROCESS = "(state of the process)"
-"""Subjects of guards on no value of the user's: they come last."""
+"""Subjects of guards that are not on a value of the user: they come last."""
 _ABOUT = {
     "SHAPE_ENV": "(sizes and numbers)",
     "NO_TENSOR_ALIASING": "(several values)",
@@ -242,7 +242,7 @@ def is_incidental(frame: CompiledFrame) -> bool:
 
 
 def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
-    """Each symbol of a frame: its name, where it is read from, its value and range, what was assumed and where."""
+    """Each symbol of a frame: name, source, value and range, and the assumptions with their lines."""
     rows = []
     for symbol in frame.symbols:
         conditions = [f"{found.condition}{_at(found.stack)}" for found in symbol.refinements]
@@ -258,7 +258,7 @@ def _at(stack: tuple[StackLine, ...]) -> str:
 
 
 def inlined(frame: CompiledFrame) -> list[str]:
-    """The functions that were traced into, each once, with the number of calls of each."""
+    """The functions that were inlined, each once, with its number of calls."""
     return [f"{name} ({number} times)" if number > 1 else name for name, number in Counter(frame.inlined).items()]
 
 

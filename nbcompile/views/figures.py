@@ -1,9 +1,9 @@
-"""Provenance of the numbers on a page: an element that shows numbers names what they count, in order.
+"""Provenance of the numbers on a page: an element with numbers has references to the counted items, in order.
 
     <li data-r="frames[status=compiled].guards">5 guards</li>      from the record
     <small data-r="guards">5, all checked before each call</small>   inside a frame: from that frame
 
-A reference is a path of fields; a list on the way is gone through, a number in the path takes one item, and
+A reference is a path of fields; a list in the path is iterated over, a number in the path selects one item, and
 ``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is how many there are at the end, or the
 number at this position. What follows ``|`` is listed below; ``=2`` is said of no record. The rows of a table need no
 reference: they begin with the name of what they are about.
@@ -27,7 +27,7 @@ ENDED = "frames.breaks|ended"
 CODES = "frames|codes"
 """Compile ids with the same first part are of one code object."""
 RECOMPILED = "frames|recompiled"
-"""Frames that were compiled because older entries refused the call: a refused attempt at the limit is none."""
+"""Frames that were compiled because guards of older entries failed: a failed attempt at the limit is none."""
 
 
 def of_sentence(record: Record) -> str:
@@ -41,7 +41,7 @@ def of_sentence(record: Record) -> str:
 
 
 def of_end(frame: CompiledFrame, path: str = "") -> str:
-    """Line of the frame's first break, where :func:`facts.ended_by` says one."""
+    """Line of the frame's first break, if :func:`facts.ended_by` has one."""
     compiled = frame.status == "compiled" and frame.breaks
     return f"{path}|end" if compiled and links.own_line(frame, frame.breaks[0].stack) is not None else ""
 

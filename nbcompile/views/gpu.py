@@ -47,24 +47,24 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
 
 
 def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], limits: Limits) -> Markup | None:
-    """The lines of a kernel with what they became and move, folded."""
+    """The lines of a kernel with their PTX, SASS and memory traffic, folded."""
     shown, more = limits.cut([line for line in gpu.lines if line.instructions or line.ptx])
     if not shown:
         return None
     text = kernel.source.split("\n")
-    # As in the listing below, what only surrounds what is selected has its edge marked.
+    # As in the listing below, lines that only surround the selected ones have their edge marked.
     looks = {line.line: "r" for line in kernel.lines if line.role == "surrounds"}
     rows = [
         _line(line, text[line.line - 1].strip(), words(by_line.get(line.line, ())), looks.get(line.line, ""))
         for line in shown
     ]
-    # Beside one another, the three would be wider than most pages: the last would be out of sight.
+    # In three columns they would be wider than most pages: the last would be invisible.
     listed = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "used", "instructions"), rows)
     return fold("Line by line: PTX, SASS and bytes", tag("div", listed, class_="n-lines"), more)
 
 
 def _explained(gpu: Gpu) -> str:
-    """Words for the drawing of its tiles; what is not in it needs none."""
+    """The legend of the drawing of its tiles, for the colours that occur."""
     found = {program for tile in gpu.tiles for program in tile.programs}
     said = [
         "A tensor is drawn as it is laid out in memory, whatever its shape: neighbours in a row are neighbours there."
@@ -88,7 +88,7 @@ def candidates(kernel: Kernel) -> Markup | None:
     tuned = kernel.autotuning
     if tuned is None:
         return None
-    # They are sorted, and the fastest was chosen: others are a share of it.
+    # They are sorted, and the fastest was chosen: times are relative to it.
     best = tuned.candidates[0].microseconds
     rows = [
         row(
@@ -125,12 +125,12 @@ def text(kernel: Kernel) -> Iterator[str]:
 
 
 def _figures(gpu: Gpu) -> Iterator[tuple[str, str]]:
-    """Values, and what they are of."""
+    """Values with their labels."""
     yield str(gpu.registers), "registers"
     yield f"{gpu.spills} B", "spilled"
     yield f"{gpu.shared_bytes} B", "shared"
     yield _percent(gpu.occupancy), "occupancy"
-    # Compiled, but too long to simulate: registers and spills are ptxas's, all that follows would be counted in a run.
+    # Compiled, but too long to simulate: ptxas reports registers and spills, only a run would count the others.
     if not gpu.blocks:
         yield "not", "run"
         return

@@ -99,7 +99,7 @@ def _roof(corners: Sequence[Corner]) -> Markup:
 
 
 def _said(dots: Sequence[tuple[str, Gpu]]) -> str:
-    """The picture in words."""
+    """The text alternative of the picture."""
     said = "; ".join(f"{name} reaches {_share(gpu):.0%}, limited by {gpu.limit or 'memory'}" for name, gpu in dots)
     return f"Roofline of {dots[0][1].chip}, by a model: of what memory or issue allow {said}".replace("%", " %")
 
@@ -210,7 +210,7 @@ def _lines(tile: GpuTile) -> list[tuple[int, ...]]:
 
 
 def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
-    """A colour for each program, another one than its neighbours have as far as there are enough."""
+    """A colour for each program, different from its neighbours' if there are enough colours."""
     adjacent = _neighbours(tiles)
     tones: dict[int, int] = {}
     for at, program in enumerate(sorted(adjacent)):
@@ -239,7 +239,7 @@ def _neighbours(tiles: Sequence[GpuTile]) -> dict[int, set[int]]:
 
 
 def described(tile: GpuTile) -> str:
-    """The drawing of one tensor in words."""
+    """The text alternative of the drawing of one tensor."""
     programs = sorted({each for each in tile.programs if each >= 0})
     shared = SEVERAL in tile.programs
     by = (

@@ -22,7 +22,7 @@ from nbcompile.views.markup import Limits, chip, code, fold, join, listing, pros
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
 AT_A_GLANCE = 12
-"""A graph of more nodes gets tools: zoom, search, details of what is selected."""
+"""Number of nodes above which a graph has tools: zoom, search, details of the selection."""
 FOLDED = (
     "Folded: a dashed box stands for the operators of a module, line or call, or for what is repeated. "
     "Arrows from folded inputs are left out; the table has everything."
@@ -66,7 +66,7 @@ def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits, f
 
 
 def picture(function: str, graph: Graph, found: links.FrameLinks, failed: str = "") -> Markup | None:
-    """The graph drawn; None if it is empty or nothing can lay it out."""
+    """The drawing of the graph; None if it is empty or there is no layout engine."""
     shown = boxes.boxes(graph)
     arrangement = dot.arrange(shown) if shown else None
     if arrangement is None:
@@ -145,7 +145,7 @@ def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
 def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
     """Return whether each captured node became one node, with the same inputs."""
     origin = {node.id: node.from_nodes for node in graph.nodes}
-    # A node that comes of two (after a fusion), or a captured node that became two, needs its own picture.
+    # A node that derives from two (after a fusion), or a captured node that became two, needs its own picture.
     if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
         return False
     for old, new in zip(captured.nodes, graph.nodes, strict=True):

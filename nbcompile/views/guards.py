@@ -1,4 +1,4 @@
-"""Guards, by the value they are about, and the symbols that they bound.
+"""Guards, grouped by the guarded value, and the symbols that they bound.
 
 In torch: TORCH_LOGS=guards prints them. Read next: nbcompile/views/recompilations.py
 """
@@ -17,7 +17,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     """Render the guards: the conditions under which the compiled code runs again."""
     if not frame.guards:
         return None
-    # The state of the process is a row by itself, the last one: its guards are in every frame, and about no value.
+    # The state of the process is the last row: its guards are in every frame, and on no value.
     groups = dict(facts.guard_groups(frame))
     process = groups.pop(facts.PROCESS, ())
     marks = _marks(frame)
@@ -43,7 +43,7 @@ MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 
 def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
-    """The guards on dynamic and static marks, where several tensors have one: they all say the same."""
+    """The guards on dynamic and static marks, if several tensors have one: all are alike."""
     found = tuple(each for each in frame.guards if each.kind == MARKS)
     return found if len(found) > 1 else ()
 

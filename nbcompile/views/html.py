@@ -82,14 +82,14 @@ def render(
     if show is None and not what_if.by_default(record):
         wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
     is_storm = show is None and limit is not None and recompile_causes.is_storm(record)
-    # The size of a page is known when it is drawn: so it is drawn with less and less until it fits.
+    # The size of a page is known only when it is rendered, so it is rendered with less and less detail until it fits.
     for limits, most in _attempts(record, limit, is_storm=is_storm):
         parts = tuple(each for each in wanted if each not in limits.without)
         with lines_of(limits.characters), listings_without_colours(limit is not None and len(wanted) > FEW):
             page = _page(record, parts, _body(record, parts, limits), assets=assets)
         if most is None or len(page.encode()) <= most:
             return page
-    # Thousands of frames: not even the least detail fits.
+    # Thousands of frames: not even the lowest detail fits.
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
     return _page(record, wanted, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
 
@@ -109,7 +109,7 @@ def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[
         yield Limits(), None
         return
     if is_storm:
-        # The last of them may be as large as any page: with less there would be nothing left to leave out.
+        # The last of them may be as large as any page, since no detail is left to omit.
         yield from ((each, STORM_LIMIT) for each in _STORM[:-1])
         yield _STORM[-1], limit
     yield from ((each, limit) for each in _DETAIL[_first_try(record) :])
@@ -156,7 +156,7 @@ def _sizes(frame: CompiledFrame) -> Iterator[int]:
 
 
 def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
-    """Head and sections; if predictions are shown, they hide all others."""
+    """Head and sections; predictions, if shown, hide all others."""
     if "predict" not in wanted:
         return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
     rest = tuple(each for each in wanted if each != "predict")
@@ -184,7 +184,7 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
 
 
 def _sentence(sentence: story.Sentence) -> Markup:
-    """A sentence, and the line of the user's that it is about."""
+    """A sentence, and its line of the user's code."""
     shown = breaks.stack((sentence.location,)) if sentence.location is not None else None
     return join((tag("p", prose(sentence.text), data_r=sentence.reference), shown))
 
@@ -219,7 +219,7 @@ def _followers(
 
 
 def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
-    """Frames with their sections; repetitions and further entries are listed with the first one that is like them."""
+    """Frames with their sections; repetitions and further entries are listed with the first similar one."""
     #     like       drawn once: this entry has the graph of an earlier one
     #     further    named only: of many entries with graphs of their own the first (and the last) are drawn
     #     foreign    last, in one fold: a library's functions, in a record of the user's
@@ -333,9 +333,9 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
-    # Lambdas: a section that is not wanted is not built, and most of the time of a page goes into a few of them.
+    # Lambdas, so that an omitted section is not built: a few of them take most of the time of a page.
     rendered = [make[name]() for name in wanted if name in make]
-    # Who asks for a section by name wants to see it, and not its title.
+    # A section that is requested by name is unfolded.
     if opened and len(wanted) <= FEW:
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))

@@ -53,7 +53,7 @@ def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     names = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
     called = re.findall(rf"(?<![\w.])({names})\(", compiled.wrapper) if names else []
     ran = [waiting[name].popleft() for name in called if waiting[name]]
-    # What no wrapper calls (a record of another version) is shown all the same, at the end.
+    # Kernels that no wrapper calls (in a record of another version) are shown at the end.
     return ran + [each for left in waiting.values() for each in left]
 
 

@@ -24,7 +24,7 @@ def one_line(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """The text with lone surrogates, which no file or terminal takes, written as escapes."""
+    """The text with lone surrogates, which no file or terminal accepts, written as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""A view as a widget, for hosts that run the scripts of widgets and of nothing else.
+"""A view as a widget, for hosts that run only the scripts of widgets.
 
     View(explained, ["source", "graph"])      live in marimo as in a notebook
 

@@ -26,7 +26,7 @@ MOST_LAUNCHES = 60
 
 
 def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """The plan as a table; None where fewer than two buffers are allocated: there is nothing to share."""
+    """The plan as a table; None if fewer than two buffers are allocated, which share no memory."""
     if len(compiled.lifetimes) < 2:
         return None
     shown, more = limits.cut(compiled.lifetimes)
@@ -43,7 +43,7 @@ def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> 
 
 
 def as_text(compiled: CompiledGraph) -> Iterator[str]:
-    """The plan, a line a buffer."""
+    """The plan, one line per buffer."""
     launches = launch_counts(compiled)
     if compiled.lifetimes:
         yield f"memory plan: {saved(compiled)}"
@@ -77,7 +77,7 @@ def _bytes(lifetime: Lifetime) -> str:
 
 def _strip(lifetime: Lifetime, launches: int) -> str:
     """The launches during which it has memory: ``·■■·``."""
-    # 0: it is returned, so that it lives to the end.
+    # 0: it is returned, so it is live to the end.
     last = lifetime.last or launches
     if launches > MOST_LAUNCHES:
         return f"{lifetime.first} to {last}"

@@ -90,7 +90,7 @@ def _carets(code: str, at: StackLine) -> str:
 
 
 def _while_traced(record: Record, raised: Raised) -> Mistake | None:
-    """The operator failed on its inputs when it was traced, at a line that the traceback names."""
+    """The operator that failed on its inputs when it was traced, at a line of the traceback."""
     for frame in reversed(record.frames):
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
@@ -147,7 +147,7 @@ _INDEXING = frozenset({
 
 
 def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
-    """A generated kernel met a wrong index: the one operator in it that takes indices."""
+    """The operator for a wrong index in a generated kernel: the only one in it that takes indices."""
     for frame in reversed(record.frames) if raised.kernel else ():
         kernels_run = frame.compiled_graph.kernels if frame.compiled_graph else ()
         kernels = [each.id for each in kernels_run if each.name.rpartition(".")[2] == raised.kernel]
@@ -155,13 +155,13 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
             continue
         computed = links.frame_links(frame).captured(*kernels)
         takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
-        # With two, it is not known whose index was wrong: better no operator than the wrong one.
+        # With two, it is unknown whose index was wrong: no operator is better than the wrong one.
         return _indexed(raised, frame, takes[0], -1) if len(takes) == 1 else None
     return None
 
 
 def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
-    """A graph met a wrong index, and the frame ran as it was written: the operator of the line that raised."""
+    """The operator for a wrong index in a graph, after which the frame ran eagerly: that of the line that raised."""
     for frame in reversed(record.frames) if raised.error in ("IndexError", "RuntimeError") else ():
         at = links.own_location(frame, tuple(reversed(raised.stack)))
         if at is None:
@@ -193,7 +193,7 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
     """The user's innermost line; where Python ran it after a break, the break knows the columns."""
     known = {each.file for each in record.frames}
     position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
-    # The innermost line of the user's: below it are torch's, which say nothing about the program.
+    # The innermost line of the user: inner lines are torch's, and not about the program.
     # -1, where no line is of a file that was compiled, becomes the innermost line.
     position = position % len(raised.stack)
     location = raised.stack[position]

@@ -48,7 +48,7 @@ def as_text(frame: CompiledFrame) -> Iterator[str]:
 
 
 def sentence(parts: tuple[Part, ...]) -> str:
-    """Sentence that says whether a graph is split, and why."""
+    """Sentence on whether a graph is split, and why."""
     if len(parts) == 1:
         return (
             f"DistributedDataParallel sends one bucket of gradients ({costs.words(parts[0].size)}): "

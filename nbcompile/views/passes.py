@@ -55,7 +55,7 @@ class Pass:
 
 def of(frame: CompiledFrame) -> Iterator[Pass]:
     """The passes over the graphs of a frame, in order."""
-    # A pass is not recorded by itself: it is what happens between two graphs that were.
+    # A pass is not recorded itself: it is the difference of two recorded graphs.
     graphs = {(each.part, each.stage): each for each in links.graphs(frame)}
     for part in dict.fromkeys(part for part, _ in graphs):
         for (before, after), words in _PASSES.items():
@@ -64,7 +64,7 @@ def of(frame: CompiledFrame) -> Iterator[Pass]:
 
 
 def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
-    """The passes, one a row, with what each changed; those that changed nothing are folded away below."""
+    """The passes, one per row, with their changes; passes without a change are folded below."""
     ran = list(of(frame))
     idle = [each for each in ran if not each.diff]
     changed = _table("What each pass changed", (_row(each, limits) for each in ran if each.diff))

@@ -120,7 +120,7 @@ def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
     ran = [(kernel, kernel.gpu) for kernel in kernels if kernel.gpu is not None and kernel.gpu.blocks]
     if not ran:
         return
-    # The worst one has something to explain.
+    # The worst one needs an explanation.
     kernel, gpu = min(ran, key=lambda pair: pair[1].coalescing)
     line = max(gpu.lines, key=lambda line: line.moved - line.least)
     text = kernel.source.splitlines()[line.line - 1].strip()
@@ -164,7 +164,7 @@ Values = dict[str, trees.Value]
 def _calls(record: Record) -> Iterator[Question]:
     for frames in compiled_calls(record):
         if frames[0].resumes or not all(guard.test for frame in frames for guard in frame.guards):
-            continue  # nobody calls it by name, or its guards cannot be judged here
+            continue  # no call by name, or its guards cannot be evaluated here
         for index, frame in enumerate(frames[1:], 1):
             yield from _next_call(frames[:index], frame)
         for words, call in _variations(frames[-1]):
@@ -186,7 +186,7 @@ def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> I
 
 def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
     newest = tuple(reversed(frames))
-    # As the cache does: newest entry first, and of each the first guard that fails.
+    # As the cache does: newest entry first, and for each the first guard that fails.
     refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
     hit = next((index for index, guard in enumerate(refused) if guard is None), None)
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)

@@ -1,4 +1,4 @@
-"""Recompilations: which call ran which entry, why an entry refused, what would help, what the new one changed.
+"""Recompilations: the entry of each call, the guards that failed, remedies, and changes of the new entry.
 
     calls      0/0         0/1                  0/1 f was compiled because the older entries refused the call
     1          compiled                         0/0   size of tensor 'x', dimension 0: expected 3, actual 4
@@ -24,7 +24,7 @@ from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row,
 
 
 def render(record: Record, limits: Limits) -> Markup | None:
-    """Guard by which each older entry refused, for each recompilation."""
+    """The failed guard of each older entry, for each recompilation."""
     recompiled = [frame for frame in record.frames if frame.failed_guards]
     if not recompiled:
         return None
@@ -67,8 +67,8 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
     """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (a guard fails), or "" if not checked."""
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
-    # Reasons are known only of a call that compiled: it asked every entry.
-    # A hit ends the walk, and the entries behind it were not asked.
+    # Reasons are known only for a call that compiled: it checked every entry.
+    # A hit ends the search, and the entries after it were not checked.
     refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
     return "refused" if refused else ""
 
@@ -77,10 +77,10 @@ _TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "eager": "warn"}
 
 
 MOST_CHANGES = 40
-"""Lines of text that say what one recompilation changed: in a model, nearly all lines of the graph differ."""
+"""Maximum lines of the changes of one recompilation: in a model, nearly all lines of the graph differ."""
 
 ROWS = 6
-"""A table with more is folded: a storm of recompilations is one screen."""
+"""Number of rows above which a table is folded, so that many recompilations fit on one screen."""
 
 
 def _timelines(record: Record, limits: Limits) -> Content:
@@ -159,7 +159,7 @@ def _why(frame: CompiledFrame) -> str:
 
 
 def read(no: refusals.Refusal, frame: CompiledFrame) -> str:
-    """Sizes of a relation in the call that was refused."""
+    """Sizes of a relation in the call whose guard failed."""
     found = {facts.readable(each.name): each.value for each in frame.readings}
     return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in no.what)
 
@@ -226,7 +226,7 @@ def _without_notes(line: str) -> str:
 
 
 def _call_rows(group: Sequence[CompiledFrame], calls: Sequence[tuple[str, Call]]) -> list[tuple[str, ...]]:
-    """A row for each call: which entries were asked, and what they answered."""
+    """A row for each call: the checked entries, with their results."""
     entries = [frame for frame in group if frame.status == "compiled"]
     rows = [("call", *(frame.id for frame in entries), "")]
     for number, call in calls:

@@ -1,4 +1,4 @@
-"""Causes of recompilations: the frames that one value caused, and what would have prevented them.
+"""Causes of recompilations: the frames that one value caused, and remedies.
 
     size of tensor 'x', dimension 0     expected 3, got 4, 5 and 6 in "0/1", "0/2", "0/3"
     advice                              mark the dimension as dynamic
@@ -38,11 +38,11 @@ class Cause:
 
 
 def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]:
-    """Recompilations of one function by the value that each of their refusals is about; others by themselves."""
+    """Recompilations of one function, grouped by the value whose guards failed; others separately."""
     groups: dict[object, list[CompiledFrame]] = {}
     for frame in frames:
         about = {_about(record, each) for each in frame.failed_guards}
-        # Entries of one code object that all refuse for one value are one cause; a refusal for several is its own.
+        # Entries of one code object whose guards on one value fail are one cause; failures for several are others.
         key = (frame.id.partition("/")[0], *about) if len(about) == 1 else frame.id
         groups.setdefault(key, []).append(frame)
     return tuple(
@@ -56,7 +56,7 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
 
 
 def _about(record: Record, failed: FailedGuard) -> str:
-    """The value that a refusal is about."""
+    """The value of a failed guard."""
     no, guard = refusal(record, failed), guard_of(record, failed)
     if no.dimension:
         return f"{no.what}, dimension {no.dimension}"

@@ -25,7 +25,7 @@ def refused_value(record: Record, failed: FailedGuard) -> str:
 
 
 def guard_of(record: Record, failed: FailedGuard) -> Guard | None:
-    """The guard that refused a call, if the record has it."""
+    """The guard that failed for a call, if the record has it."""
     every = (each for frame in record.frames for each in frame.guards)
     return next((each for each in every if failed.guard and each.id == failed.guard), None)
 

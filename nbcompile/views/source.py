@@ -1,4 +1,4 @@
-"""The user's function, each line with what became of it, and the residual program.
+"""The user's function, each line with its notes, and the residual program.
 
     2   y = torch.sin(x) * scale     sin, mul   in kernel0   3 guards
     3   torch.save(y, "foo.pt")      graph break: ...
@@ -45,7 +45,7 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
 
 
 def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
-    """Non-overlapping pieces of a line: each lights up with all operators around it, and selects the innermost."""
+    """Non-overlapping pieces of a line: each highlights all operators around it, and selects the innermost."""
     # All edges cut the line, so that no edge is inside a piece and each piece has one set of spans around it:
     #      y = sin(x * 2) + 1
     #          -------------- add

@@ -103,7 +103,7 @@ def packed(frame: CompiledFrame) -> dict[str, Any]:
 
 
 def in_words(value: str) -> str:
-    """A value of the interpreter; inputs that nothing looked at yet are called what they are."""
+    """A value of the interpreter; an unused input has its source as its name."""
     name, _, rest = value.partition(" = ")
     return f"{name} (input)" if rest == _UNTOUCHED else "an input" if value == _UNTOUCHED else value
 

@@ -1,4 +1,4 @@
-"""The story of a cell in plain sentences, above all tables and pictures.
+"""Summary of a cell in plain sentences, above all tables and pictures.
 
     The whole function is one frame and one graph. Its 4 operators run as 1 generated kernel.
 
@@ -6,7 +6,7 @@
     `f` stops at line 3, which runs eagerly: Attempted to call function marked as skipped. The rest of it is
     `torch_dynamo_resume_in_f_at_3`.
 
-What happened most comes first, a few things of each kind; the sections below have them all.
+The most frequent events come first, a few of each kind; the sections below have them all.
 
 In torch: nothing. Read next: nbcompile/views/facts.py
 """
@@ -56,7 +56,7 @@ def of(record: Record) -> list[Sentence]:
 
 
 def _mistake(record: Record) -> Iterator[Sentence]:
-    """The exception of the user's program that ended it all: what is read first."""
+    """The exception that ended the user's program, which comes first."""
     found = mistakes.of(record)
     if found is None or found.location is None:
         return
@@ -92,7 +92,7 @@ def outcome(record: Record) -> str:
 
 
 def _without_frames(record: Record) -> str:
-    """Sentence for calls of which nothing was compiled: what they ran."""
+    """Sentence for calls without a compilation: the code that they ran."""
     ran = dict.fromkeys((each.function, bool(each.entry), each.reason) for each in record.calls)
     if not ran and record.raised is not None:
         return "Nothing was compiled: the exception came before a compiled function began to run."
@@ -234,7 +234,7 @@ def _has_namesake(record: Record, frame: CompiledFrame) -> bool:
 
 
 def _recompilations(record: Record) -> Iterator[Sentence]:
-    """Each cause once: the same value that differs again and again is one."""
+    """Each cause once: repeated changes of one value are one cause."""
     causes: dict[object, list[Sentence]] = {}
     for frame in record.frames:
         if frame.failed_guards and frame.status == "compiled":

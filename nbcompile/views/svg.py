@@ -1,4 +1,4 @@
-"""An arrangement of boxes as SVG that is at home on light and dark pages.
+"""An arrangement of boxes as SVG for light and dark pages.
 
     Arrangement(...) -> <svg viewBox="0 0 180 240"><g class="n-b n-input" data-n="n0">...
 

@@ -99,7 +99,7 @@ def _pages(record: Record, show: str | Iterable[str] | None) -> list[_Page]:
 
 
 def _joined(pages: list[_Page], most: int | None) -> str:
-    """The text of all pages, with at most so many lines of each section."""
+    """The text of all pages, with a maximum number of lines of each section."""
     parts: list[str] = []
     for page in pages:
         shown = [line for name, body in page.sections for line in _block(name, body, most)]
@@ -180,7 +180,7 @@ def _handed_on(frame: CompiledFrame) -> Iterator[str]:
 
 
 def _carried(frame: CompiledFrame) -> Iterator[str]:
-    """The live values that the resume function is given, each once: of a branch, both sides may be given them."""
+    """The live values that are passed to the resume function, each once, even if both sides of a branch take them."""
     given: dict[str, list[str]] = {}
     for resume in frame.resume_functions:
         for value in resume.carried:

@@ -1,4 +1,4 @@
-"""Durations of the stages of a compile: a table, and a trace for Perfetto and browsers.
+"""Durations of the stages of a compilation: a table, and a trace for Perfetto and browsers.
 
     backend        9,203.1 ms  |=================|
       lowering        51.0 ms  |                 |
@@ -52,7 +52,7 @@ def as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
 
 
 def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing]]:
-    """The timings of a frame, parts below their whole, with their depth; what each call does comes last."""
+    """The timings of a frame, stages below their parents, with their depth; the cost of each call comes last."""
     own = [each for each in record.timings if each.frame == frame.id]
     known = {each.stage for each in own}
 

@@ -149,7 +149,7 @@ class Field:
 
 
 class Query:
-    """All that the guards of one code object read, and what each compiled call answered."""
+    """All values that the guards of one code object read, with their values in each compiled call."""
 
     def __init__(self, frames: tuple[CompiledFrame, ...]) -> None:
         self.frames = frames
