@@ -58,7 +58,7 @@ _OPERANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
 
 
 def result_type(instruction: Instruction) -> str:
-    """The type of what it writes."""
+    """The type of its result."""
     kind = instruction.type
     if instruction.opcode in ("setp", "testp"):
         return "pred"
@@ -326,7 +326,7 @@ _ROUND: dict[str, Function] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor,
 
 
 def convert(instruction: Instruction, *values: Array) -> Array:
-    """``cvt``: from the last type to the one before it. Of two values the first is the upper half of a pair."""
+    """``cvt``: from the last type to the one before it. The first of two values is the upper half of a pair."""
     target, source = instruction.modifiers[-2:]
     if target.endswith("x2"):
         is_pair = len(values) == 1

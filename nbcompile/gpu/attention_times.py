@@ -19,7 +19,7 @@ from nbcompile.gpu.predict import LAUNCH_SECONDS, MATRIX_REACHED, REACHED
 from nbcompile.gpu.product_times import rate
 
 FUSED_REACHED = 0.75
-"""Share of the matrix units' rate that a fused kernel reaches: what FlashAttention-3 reports for an H100."""
+"""Share of the matrix units' rate that a fused kernel reaches, as FlashAttention-3 reports for an H100."""
 MOST_WIDTH = 256
 """Width of a head, at most, for which there is a fused kernel of 16-bit types: FlashAttention's."""
 TILE_ROWS = 128
@@ -39,7 +39,7 @@ class AttentionShape:
     kind: str
     """``narrow`` (16 bits), ``tf32`` or ``float32``, as in product_times.py"""
     bias_bytes: int = 0
-    """Bytes of what is added to the scores, masks included."""
+    """Bytes of the tensors that are added to the scores, masks included."""
 
     @property
     def multiplications(self) -> int:
@@ -79,7 +79,7 @@ def choose(shape: AttentionShape, chip: Chip) -> AttentionChoice:
     """Predict the time of a fused kernel, and of two products with a kernel between them."""
     bandwidth = REACHED * chip.bytes_per_second
     query, keys = (shape.heads * count * shape.width * shape.element_bytes for count in (shape.rows, shape.keys))
-    # A program has 128 rows of one head; what has no program multiplies nothing.
+    # A program has 128 rows of one head; multiprocessors without a program are idle.
     busy = min(1.0, shape.heads * -(-shape.rows // TILE_ROWS) / chip.multiprocessors)
     library = rate(chip, shape.kind)
     one_kernel = library / MATRIX_REACHED * FUSED_REACHED * busy

@@ -118,7 +118,7 @@ def _barrier(state: State, instruction: Instruction, thread: int, address: int) 
 
 
 def barrier_at(state: State, instruction: Instruction, thread: int, address: int) -> MemoryBarrier:
-    """The barrier that a copy arrives at; who waits for it looks again."""
+    """The barrier at which a copy arrives; warps that wait for it test it again."""
     _wake(state, int(state.block[thread]))
     return _barrier(state, instruction, thread, address)
 
@@ -202,7 +202,7 @@ def release(state: State) -> None:
     if (free & (np.where(waiting, at, last[:, None]) != last[:, None]).any(1)).any():
         lines = sorted({state.function.instructions[position - 1].line for position in set(state.at[state.waiting])})
         raise Fault(f"lines {lines}: threads of one block wait at different barriers")
-    # The check for races compares these counts: what happened at a lower one is over.
+    # The check for races compares these counts: accesses at a lower count are complete.
     state.barriers[np.repeat(free, size) & state.waiting] += 1
     state.waiting[np.repeat(free, size)] = False
     if (seen := state.memory_barriers.seen).shape[1]:

@@ -50,7 +50,7 @@ def build(source: ASTSource, chip: Chip, options: Mapping[str, Any]) -> MachineC
 
 
 def machine_code(compiled: Any) -> MachineCode:
-    """The figures of what ``triton.compile`` returned."""
+    """The figures of a result of ``triton.compile``."""
     metadata = compiled.metadata
     return elf.machine_code(
         compiled.asm["ptx"], compiled.asm["cubin"], metadata.name, 32 * metadata.num_warps, metadata.shared

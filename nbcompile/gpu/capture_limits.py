@@ -27,7 +27,7 @@ from nbcompile.scheduling.waiting import INDEXED, WAITING, counts_a_mask, looks_
 
 aten = torch.ops.aten
 UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
-"""Tag of an operator that says so itself."""
+"""Tag by which an operator declares this itself."""
 RECORDED_BACKENDS = frozenset({"nccl"})
 """Backends of process groups that launch a collective on a stream; others have the CPU take part in it."""
 
@@ -207,7 +207,7 @@ def _is_unsafe(node: torch.fx.Node) -> bool:
     if node.target in INDEXED and any(_is_mask(index) for index in node.args[1]):  # type: ignore[union-attr]
         return True
     return any(
-        # A size that is known after a launch has to be read by the CPU; a graph has fixed sizes.
+        # The CPU has to read a size that a kernel computes; a CUDA graph has fixed sizes.
         (isinstance(value, torch.Tensor) and value.is_sparse) or torch_internals.has_unbacked_symbols(value)
         for value in _values(node)
     )

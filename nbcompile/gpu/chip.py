@@ -1,4 +1,4 @@
-"""GPUs as data: what limits how many threads run at once, and how fast memory is.
+"""GPUs as data: the limits of resident threads, and the rates of memory and arithmetic.
 
     CHIPS["sm_90"].multiprocessors       132
 

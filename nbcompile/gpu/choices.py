@@ -1,4 +1,4 @@
-"""The choices of matrix products as the record keeps them: candidates with their times, by the name of what was chosen.
+"""The choices of matrix products for the record: candidates with their times, by the name of the chosen kernel.
 
     described_steps(planned, choices)["triton_mm_relu_0"].candidates[0].name      "64x64x32, 4 warps, 3 stages"
 
@@ -16,7 +16,7 @@ from nbcompile.record import model
 
 
 def described(choice: Choice) -> model.Autotuning:
-    """The candidates as the record keeps them."""
+    """The candidates in the form of the record."""
     operator = operator_of(choice.nodes)
     entries = tuple(
         model.Candidate(

@@ -87,6 +87,6 @@ def arrive(blocks: State, pending: int, active: Array) -> None:
 
 
 def expect_arrived(blocks: State, at: Array, what: str) -> None:
-    """Raise if a copy to these bytes has begun that nobody has waited for."""
+    """Raise if a copy to these bytes is in flight without a wait."""
     if blocks.arriving[at].any():
         raise Fault(f"{what}: an asynchronous copy to these bytes is not waited for")

@@ -245,7 +245,7 @@ def remove_folders(folders: list[str]) -> None:
 
 
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
-    """Compile one kernel: PTX, machine code, and what a launch must know."""
+    """Compile one kernel; return PTX, machine code, and the metadata of its launch."""
     pointers = [at for at, kind in enumerate(request["signature"].values()) if kind.startswith("*")]
     aligned = {(at,): [["tt.divisibility", 16]] for at in pointers} if request["aligned"] else {}
     source = ASTSource(kernel_of(request), request["signature"], {}, aligned)
@@ -287,7 +287,7 @@ def serve(connection: socket.socket, folders: list[str]) -> None:
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
             if not number % BETWEEN_COLLECTIONS:
-                gc.collect()  # after the answer: nobody waits for it
+                gc.collect()  # after the reply, so that no process waits for it
 
 
 def _end(*_: object) -> None:
@@ -317,7 +317,7 @@ def main() -> None:
     with contextlib.suppress(Exception):  # another version of Triton: it links all of libdevice
         link_from_short_library()
     look_for_loops()
-    # With each kernel Python would search all objects of Triton for garbage, which takes 5 % of its time.
+    # Otherwise each kernel causes a garbage collection over all objects of Triton, 5 % of the time.
     gc.freeze()
     gc.disable()
     while True:

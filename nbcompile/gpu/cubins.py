@@ -120,7 +120,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code, what a launch must know, and PTX for those who read or simulate it."""
+    """Machine code, the metadata of its launch, and PTX for readers and the simulator."""
 
     image: Image
     ptx: str
@@ -227,7 +227,7 @@ class _Server:
         #     this process --- control ---> server with Triton: forks for each message
         #           |
         #           +------ a socket of its own ------> worker, the fork: requests in, answers out
-        # A fork begins with what the server has imported; a new process would import it again.
+        # A fork has the server's imports; a new process would import them again.
         self.control, theirs = socket.socketpair()
         self.settings = triton_settings.settings()
         with theirs:
@@ -301,7 +301,7 @@ class _Worker:
 
     def is_of_use(self) -> bool:
         """Return whether it waits for a request: one that has ended has closed the connection."""
-        # A worker says nothing unless it is asked, so what can be read is the end of the connection.
+        # A worker only replies to requests, so readable data means the end of the connection.
         return self.settings == triton_settings.settings() and not select.select([self.connection], [], [], 0)[0]
 
     def close(self) -> None:
@@ -386,7 +386,7 @@ _workers = _Workers()
 
 
 def start_workers() -> None:
-    """Have Triton imported by the process that will be asked for machine code, while there is other work to do."""
+    """Start the import of Triton in the worker process, while this process does other work."""
     if triton_version():
         _workers.start()
 

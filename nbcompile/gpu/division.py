@@ -1,4 +1,4 @@
-"""A graph with operators that cannot be recorded, divided: what is before, between and after them is recorded.
+"""Division of a graph at operators that cannot be recorded: the parts before, between and after them are recorded.
 
     parts = divide(plan, targets, facts)         (kernels), (multinomial), (kernels)
     DividedProgram(plan, zip(parts, callables))  each part in turn; a part that is recorded is a ReplayedProgram
@@ -53,7 +53,7 @@ class Part:
 
 
 def divide(plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts) -> tuple[Part, ...]:
-    """The parts of a graph; none where there is nothing to record, or a size is known in a call only."""
+    """The parts of a graph; none if there is nothing to record, or a size is computed by the graph."""
     constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
     # A size that only a call knows (plan.values) would have to be passed from part to part; and a
     # constant that is returned has no part that gives it.
@@ -106,7 +106,7 @@ class _Divider:
             yield self._part(steps, is_apart, later)
 
     def _groups(self) -> list[tuple[bool, list[Step]]]:
-        """Steps in their order; memory and views belong to what uses them first."""
+        """Steps in their order; allocations and views belong to their first users."""
         groups: list[tuple[bool, list[Step]]] = []
         waiting: list[Step] = []
         for step in self.plan.steps:
@@ -150,7 +150,7 @@ class _Divider:
         return Part(arguments, taken, given, drawn, self._written(steps, taken))
 
     def _used(self, steps: Sequence[Step]) -> set[int]:
-        """Slots that steps look at, or that a collective still reads when they wait for it."""
+        """Slots that steps read, or that a collective still reads when they wait for it."""
         used = _used(steps)
         return used.union(*(self.sent.get(slot, ()) for slot in used))
 
@@ -173,7 +173,7 @@ class _Divider:
         slots: set[int] = set()
         for step in steps:
             if isinstance(step, ViewSlot):
-                # Views come after what they are of, so the root of the source is known.
+                # Views come after their bases, so the root of the source is known.
                 root[step.slot] = root.get(step.source, step.source)
             elif isinstance(step, Launch):
                 positions = self.writes.get(step.kernel, range(len(step.slots)))
@@ -192,7 +192,7 @@ def _of_outputs(plan: LaunchPlan) -> set[int]:
 
 
 def _used(steps: Sequence[Any]) -> set[int]:
-    """Slots that steps look at."""
+    """Slots that steps read."""
     found: set[int] = set()
     for step in steps:
         found.update(getattr(step, "slots", ()))

@@ -66,7 +66,7 @@ def parameters(image: bytes, entry: str) -> int:
 
 
 def machine_code(ptx: str, image: bytes, entry: str, threads: int, shared_bytes: int) -> MachineCode:
-    """A kernel with what its file says of it."""
+    """A kernel with its metadata in the file."""
     return MachineCode(ptx, image, threads, shared_bytes, registers(image), spilled_bytes(image, entry))
 
 
@@ -76,7 +76,7 @@ def registers(image: bytes) -> int:
 
 
 def spilled_bytes(image: bytes, entry: str) -> int:
-    """Bytes of a thread's stack that hold what its registers cannot: 0 if nothing loads or stores there."""
+    """Bytes of a thread's stack for spilled registers: 0 without loads and stores there."""
     code = dict(sections(image))[f".text.{entry}"]
     # Since sm_70 an instruction has 128 bits; the opcode is in the lower half.
     accessed = any(low & 0xFFF in LOCAL_ACCESSES for low, _ in struct.iter_unpack("<QQ", code))

@@ -40,7 +40,7 @@ def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> 
 
 
 def _executed(function: Function, rounds: int) -> tuple[int, int]:
-    """Instructions, and accesses to memory among them, of one thread; what is in a loop counts once a round."""
+    """Instructions, and accesses to memory among them, of one thread; those in a loop count once per iteration."""
     in_loops: set[int] = set()
     for at, instruction in enumerate(function.instructions):
         # A branch to a lower address closes a loop: everything between is its body.

@@ -1,4 +1,4 @@
-"""A kernel on a GPU that is not here, as the record keeps it.
+"""Figures for the record of a kernel on an absent GPU.
 
     figures.built(ready, chip)                registers, spills, shared memory, occupancy
     figures.launched(gpu, launch, ready)      the same, with what a simulated launch moved and how long it would take
@@ -19,7 +19,7 @@ from nbcompile.gpu.simulated import Launch, ReadyKernel
 from nbcompile.record import model
 
 DISASSEMBLED = 8
-"""Kernels of a graph whose machine code is printed, at most: it takes a quarter of a second of a processor each."""
+"""Maximum number of kernels per graph whose machine code is disassembled, which takes 0.25 s of a processor each."""
 
 
 def built(ready: ReadyKernel, chip: Chip) -> model.Gpu:
@@ -103,7 +103,7 @@ def _texts(ready: ReadyKernel) -> dict[int, tuple[str, ...]]:
 
 
 def _counted(names: list[str]) -> Iterator[str]:
-    # Accesses to memory first, then what occurs most often.
+    # Accesses to memory first, then the most frequent instructions.
     for name, count in sorted(Counter(names).items(), key=lambda item: (not is_access(item[0]), -item[1])):
         yield name if count == 1 else f"{count} {name}"
 

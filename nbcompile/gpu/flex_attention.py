@@ -76,7 +76,7 @@ def mark(module: fx.GraphModule, device: torch.device | None, multiprocessors: C
 def _forward(node: fx.Node, module: fx.GraphModule, multiprocessors: Callable[[], int]) -> FlexForward:
     given: Any = node.args
     query, key, value, score, blocks, scale, options, *buffers = given
-    # Of the three results (output, logarithms of the sums, largest scores) the kernels store the first two.
+    # The kernels store the first two of the three results (output, logarithms of the sums, largest scores).
     used = {user.args[1] for user in node.users}
     if not used <= {0, 1}:
         raise NoLowering("whose largest scores are asked for")
@@ -229,7 +229,7 @@ def _sizes(fakes: Sequence[torch.Tensor]) -> FlexSizes:
 
 
 def _listed(blocks: Sequence[Any], first: int) -> dict[str, fx.Node]:
-    """Counts and positions of the blocks that are looked at, and of full ones where there are any."""
+    """Counts and positions of the blocks to process, and of full ones, if there are any."""
     suffix = "_of_rows" if first else ""
     found = blocks[LISTS_AT + first : LISTS_AT + first + len(OF_KEYS)]
     return {name + suffix: node for name, node in zip(OF_KEYS, found, strict=True) if node is not None}

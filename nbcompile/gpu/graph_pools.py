@@ -36,7 +36,7 @@ class GraphPool:
     """The launcher's object."""
     module: ModuleType
     release: Callable[[int, MemoryPool], None]
-    """Torch's function that gives the memory back."""
+    """Torch's function that releases the memory."""
     recordings: int = 0
     """Number of graphs that are recorded in it."""
     to_release: int = 0
@@ -54,7 +54,7 @@ class GraphPool:
         return f"; its memory is that of {others} other graph{'s' * (others > 1)}" if others else ""
 
     def drop(self) -> None:
-        """A recording is gone; without any, the memory is given back."""
+        """Remove a recording; release the memory after the last one."""
         with _changes:
             self.recordings -= 1
             self.to_release += 1

@@ -62,7 +62,7 @@ def mark(module: fx.GraphModule, device: torch.device | None, autotuner: Autotun
 
 
 def _mark(node: fx.Node, epilogue: Epilogue, launch: GroupedLaunch | str) -> None:
-    """Mark the last node of what one kernel computes; or the product, where it has none."""
+    """Mark the last node that one kernel computes: that of the epilogue, or the product."""
     if isinstance(launch, str):
         node.meta[KERNEL] = launch
         return

@@ -120,7 +120,7 @@ class _Flow:
         self._note_pointers(name, self.ends[block], list(_pointers(results)), inner)
 
     def _note_pointers(self, name: str, given: list[int], results: list[int], inner: Iterable[int]) -> None:
-        """Note an operation by the pointers that it is given and gives, and the blocks inside of it."""
+        """Record an operation by its pointer operands and results, and the blocks inside of it."""
         #     scf.for (%p = %x) { ...; yield %q }        %p and the result may be %x or %q
         # Not which of several from which: all from all. A tensor too many is taken to be written,
         # which costs an order between kernels; one too few would be a wrong result.

@@ -106,9 +106,9 @@ def _capability(planned: Schedule, gpu: GpuLauncher) -> int:
 
 
 def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...], graph_module: torch.fx.GraphModule) -> Autotuner:
-    """The choice of matrix products by measurement; for a chip that the model does not know, the library's."""
+    """The choice of matrix products by measurement; for a chip that is not in the model, the library's."""
     name = loading.chip_name(gpu, 0)
-    # Without candidates of ours the chip is never looked at.
+    # Without candidates of ours the chip is not used.
     if "TRITON" not in backends or name not in CHIPS:
         return Autotuner(CHIPS["sm_80"])
     hints = size_hints(graph_module)

@@ -71,7 +71,7 @@ def load_on_gpu(
     emitted: Runnable, gpu: GpuLauncher, compiler: Compiler, attribute: Attribute | None,
     constants: Mapping[int, object], how: HowToLaunch, kernels: KernelTable | None = None,
 ) -> LoadedGraph:  # fmt: skip
-    """Build what must be built, and return the graph as a callable.
+    """Build the kernels, and return the graph as a callable.
 
     ``kernels`` are those of a stored graph; without, torch's table has them.
 
@@ -82,7 +82,7 @@ def load_on_gpu(
     prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted, kernels)}
     program = load(emitted, compiler, attribute, constants, prepared)
     facts, plan = emitted.capture, emitted.plan
-    # Not asked for: the mode is reduce-overhead.
+    # Not requested explicitly: the mode is reduce-overhead.
     if facts is None:
         return program
     loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _teller())

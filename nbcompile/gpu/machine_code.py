@@ -1,4 +1,4 @@
-"""Machine code of a kernel as a value, without what compiles it: a process that launches does not import Triton.
+"""Machine code of a kernel as a value, separate from the compiler: a process that launches does not import Triton.
 
     built.registers, built.spilled_bytes, built.occupancy(CHIPS["sm_90"])       24, 0, 1.0
 

@@ -188,7 +188,7 @@ def _differ(before: Array, now: Array) -> Array:
     if now.shape[1] % 4 or not different.any():
         return different
     old, new = (np.ascontiguousarray(part).view(np.float32) for part in (before, now))
-    # The type is unknown here, so integers of some millions that differ by one are accepted, too.
+    # The type is unknown, so integers of some millions that differ by one are accepted, too.
     close = np.isclose(old, new, rtol=1e-5, atol=0, equal_nan=True)
     return different & ~np.repeat(close, 4, axis=1)
 

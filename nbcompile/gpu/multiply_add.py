@@ -46,14 +46,14 @@ def _of_float64(a: Array, b: Array, c: Array) -> Array:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """A sum and what its rounding lost, exactly, whichever of both is larger (Knuth's TwoSum)."""
+    """A sum and its exact rounding error, for operands in any order of size (Knuth's TwoSum)."""
     total = a + b
     back = total - a
     return total, (a - (total - back)) + (b - back)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """A product and what its rounding lost."""
+    """A product and its exact rounding error."""
     product = a * b
     (ah, al), (bh, bl) = _halves(a), _halves(b)
     return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl

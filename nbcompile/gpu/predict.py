@@ -46,7 +46,7 @@ class Times:
     latency: float
     matrix: float
     least: float
-    """Least time to move what has to be moved and to multiply what has to be multiplied."""
+    """Lower bound of the time for the memory traffic and the multiplications."""
 
     @property
     def predicted(self) -> float:

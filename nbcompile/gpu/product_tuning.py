@@ -45,7 +45,7 @@ MEASURED = 8
 """Candidates of ours that are measured: the best ones by the model."""
 ROUNDS = 5
 ROUND_SECONDS = 2e-3
-"""Rounds of launches, and the predicted length of each; the median is taken."""
+"""Rounds of launches, and the predicted length of each; the result is the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Benchmark:
         self, ours: Mapping[Candidate, EmittedKernel], memory: Mapping[str, torch.Tensor],
         library: Sequence[Candidate], call: Callable[[], Callable[[], object]], hints: Mapping[str, int],
     ) -> Iterator[tuple[str, float | None]]:  # fmt: skip
-        """Iterate over times in seconds by label; None for what cannot be compiled."""
+        """Iterate over times in seconds by label; None for a candidate that cannot be compiled."""
         for (candidate, emitted), cubin in zip(ours.items(), self._built(list(ours.values())), strict=True):
             if cubin is None:
                 yield candidate.label, None

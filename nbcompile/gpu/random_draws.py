@@ -41,7 +41,7 @@ OF_A_LAYOUT = frozenset(
         aten.randint_like.low_dtype,
     }
 )  # fmt: skip
-"""Operators that look at the sizes, strides and type of their tensor, and not at its elements."""
+"""Operators that read the sizes, strides and type of their tensor, and not its elements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Operators that a kernel cannot have, apart from it: they are called through ATen instead.
+"""Operators that a kernel cannot contain: they are called through ATen instead.
 
     apart(graph, planned, {"kernel0": ("no digamma", ("digamma",))})      ("digamma", "no code for a GPU: no digamma")
 
@@ -52,7 +52,7 @@ def unmarked(graph_module: torch.fx.GraphModule, names: Sequence[str], reason: s
         if node.name not in names or marked is None:
             continue
         last = node
-        if isinstance(marked, GroupedLaunch):  # the product is called, and what follows it is generated
+        if isinstance(marked, GroupedLaunch):  # the product is called, and the epilogue is generated
             del last.meta[KERNEL]
             node = marked.product  # noqa: PLW2901
             inside = node

@@ -65,7 +65,7 @@ def disassembler() -> str:
 def lines(built: MachineCode) -> dict[int, tuple[str, ...]]:
     """Names of the instructions of each line, in order; empty where there is nothing to print them with."""
     try:
-        # Kept: it takes a quarter of a second of a processor, for the smallest kernel.
+        # Cached: it takes a quarter of a second of a processor, even for the smallest kernel.
         key = store.key_of("sass", hashlib.sha256(built.cubin).hexdigest())
         text = store.obtain(key, ".sass", lambda draft: _print(built, draft)).read_text(encoding="utf-8")
     except (OSError, subprocess.SubprocessError):
@@ -77,7 +77,7 @@ def lines(built: MachineCode) -> dict[int, tuple[str, ...]]:
 
 
 def _print(built: MachineCode, draft: Path) -> None:
-    """Write what the disassembler prints."""
+    """Write the disassembler's output."""
     code = draft.with_suffix(".cubin")
     code.write_bytes(built.cubin)
     # -ndf: without an analysis of the flow of data, which takes a third of the time and changes nothing

@@ -159,7 +159,7 @@ def load(
 
 
 def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.dtype, device: str = "") -> object:
-    """Allocate on the CPU what the wrapper allocates on the GPU."""
+    """Allocate a tensor on the CPU that the wrapper allocates on the GPU."""
     del device
     return torch.empty_strided(size, stride, dtype=dtype)
 
@@ -249,7 +249,7 @@ def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     offset = int(tensor.storage_offset())
     if offset * tensor.element_size() % POINTER_BYTES == 0 or tensor.numel() == 0:
         return tensor, None
-    # A kernel is given strides of the original, so the copy has the same gaps.
+    # A kernel's arguments are strides of the original, so the copy has the same gaps.
     original = tensor.detach().as_strided((_span(tensor),), (1,), offset)
     return original.clone(), original
 

@@ -68,7 +68,7 @@ class SimulatedKernel:
         if key not in self.chosen:
             times = []
             for config, grid in zip(configs, grids, strict=True):
-                # Each configuration runs on fresh copies: what one writes must not be what the next one reads.
+                # Each configuration runs on fresh copies: the next one must not read results of the previous one.
                 copies = _copies(given)
                 times.append(self._run(kernel, {**copies, **config}, grid).times.predicted)
             self.chosen[key] = times.index(min(times))
@@ -82,7 +82,7 @@ class SimulatedKernel:
         ready = self._prepared(form)
         width, height, depth = map(int, grid)
         blocks = width * height * depth
-        # How often a loop of the user's goes round is not known: once is the least.
+        # The trip count of a user's loop is unknown: at least one.
         predicted = estimate.seconds(ready.function, blocks, 1, ready.built.shared_bytes)
         if predicted > self.seconds:
             raise simulated.TooLong(
@@ -134,7 +134,7 @@ def _simulated(
     #     1  check for races                          mostly the end
     #     2  if there is one: without the check       which warps write?
     #     3  with the check, readers that never write left out
-    # Between two runs memory is what it was before.
+    # Memory is restored between two runs.
     before = _copies(given)
     try:
         return attempt(True, ())
@@ -148,7 +148,7 @@ def _simulated(
 def _restore(given: Given, before: Given) -> None:
     for name, value in given.items():
         if isinstance(value, torch.Tensor):
-            # Whole storages, as a kernel may write to what is next to a view.
+            # Whole storages, as a kernel may write outside of a view.
             value.untyped_storage().copy_(before[name].untyped_storage())
 
 

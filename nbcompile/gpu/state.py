@@ -38,7 +38,7 @@ class Copy:
 
 @dataclass(slots=True)
 class Product:
-    """Matrix product that is being computed: what may not be touched meanwhile."""
+    """Matrix product in flight, with the memory and registers that must not be accessed meanwhile."""
 
     group: Array
     """Group of products, for each of ``threads``."""

@@ -37,7 +37,7 @@ def space_of(instruction: Instruction) -> str:
 
 
 def _move(state: State, instruction: Instruction, active: Array) -> None:
-    """``mov``: also takes a register apart into smaller ones, or joins these."""
+    """``mov``: also splits a register into smaller ones, or joins these."""
     target, source = instruction.operands
     kind = instruction.type
     if target.startswith("{"):
@@ -92,7 +92,7 @@ def _load(state: State, instruction: Instruction, active: Array) -> None:
 
 
 def _create_policy(state: State, instruction: Instruction, active: Array) -> None:
-    """``createpolicy``: which lines of a cache are kept. No result depends on it, and there is no cache here."""
+    """``createpolicy``: an eviction policy. It has no effect on results, and the simulator has no cache."""
     state.write(instruction.operands[0], np.zeros(1, np.uint64), "b64", active)
 
 

@@ -40,7 +40,7 @@ not as fast. An assumption, after published figures."""
 DESCRIBED_REACHED = 0.95
 """The same where factors are loaded by tensor descriptors. An assumption."""
 DESCRIPTOR_SECONDS = 1e-6
-"""Time in which a program makes its descriptors. An assumption."""
+"""Time in which a program creates its descriptors. An assumption."""
 DESCRIBED_ELEMENTS = 64 * 64
 """Elements of a tile from which factors are loaded by descriptors."""
 WINDOW_REACHED = 0.6
@@ -53,7 +53,7 @@ LIBRARY_TILES = (
     ProductTile(128, 128, 32, 8, 4), ProductTile(64, 128, 64, 4, 4), ProductTile(64, 64, 64, 4, 5),
     ProductTile(64, 64, 32, 4, 4), ProductTile(32, 64, 64, 4, 5), ProductTile(32, 32, 64, 4, 5),
 )  # fmt: skip
-"""Tiles that the library is taken to have."""
+"""Tiles that the library is assumed to have."""
 #     128 x 256, 8 warps      128 registers of each thread hold the result's tile
 #     a step of depth 64      (128 + 256) * 64 * 2 bytes = 48 KiB of shared memory
 #     16 x 16, 2 warps        the smallest that the matrix units take, for products with few tiles
@@ -79,7 +79,7 @@ FLOAT_TILES = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to compute a product and what follows it."""
+    """One way to compute a product and its epilogue."""
 
     tile: ProductTile | None
     """None: the library, and a kernel after it where something follows."""

@@ -199,7 +199,7 @@ def _load(state: State, instruction: Instruction, thread: Array, box: Box, flat:
         threads = np.repeat(thread, len(given))
         state.count_global(instruction, given, size, threads)
         values[box.inside] = state.memory.load(given, size, state.actors(threads), what)
-    # As for any asynchronous copy: nobody may still need what is overwritten.
+    # As for any asynchronous copy: the overwritten bytes must not be needed any more.
     threads = np.repeat(thread, len(flat))
     copies.expect_arrived(state, flat, what)
     matrices.expect_not_read(state, box.offsets, size, threads, what)

@@ -44,7 +44,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         """No program has accessed it."""
-        # Lowest and highest program are enough to tell none, one and several apart: 8 bytes an element.
+        # Lowest and highest program are enough to distinguish none, one and several: 8 bytes per element.
         self.first = np.full(self.height * self.width, np.iinfo(np.int32).max, np.int32)
         self.last = np.full(self.height * self.width, NOBODY, np.int32)
 

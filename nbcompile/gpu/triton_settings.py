@@ -1,4 +1,4 @@
-"""The settings of Triton that change what it builds: a part of the key of stored machine code.
+"""The settings of Triton that change its machine code: a part of the key of stored machine code.
 
     settings()             ()                                                nothing is set
     settings()             (("DISABLE_PTXAS_OPT", "1"),)                     in the environment, or by triton.knobs
@@ -34,7 +34,7 @@ UNSET = ("", "0", "false", "off", "no")
 
 
 def settings(environment: Mapping[str, str] = os.environ) -> tuple[tuple[str, str], ...]:
-    """The variables that change what Triton builds, with the state of the files that they name."""
+    """The variables that change Triton's machine code, with the state of the files that they name."""
     return tuple(
         (name, _with_state_of_file(value))
         for name, value in sorted(environment.items())

@@ -56,7 +56,7 @@ class Turns:
         # The usual case, without the dict: the thread that called last calls again.
         if own == self._last and not self._several:
             return False
-        # A backward pass is run by a thread of torch's, for which the thread that asked for it waits.
+        # A thread of torch runs a backward pass, and the requesting thread waits for it.
         if not torch_internals.in_backward_pass():
             self._callers[own] = weakref.ref(threading.current_thread())
             self._last = own

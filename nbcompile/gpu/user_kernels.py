@@ -73,7 +73,7 @@ class Form:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names of what is passed at a launch."""
+        """The names of the arguments of a launch."""
         return tuple(name for name, kind in self.signature if kind != "constexpr")
 
 
@@ -233,7 +233,7 @@ class _LoadedKernel:
 
     # One loaded kernel serves all threads, and the number of blocks differs from launch to launch.
     grid: threading.local = field(default_factory=threading.local)
-    """``blocks`` of the launch that a thread is about to do: the launcher asks for them."""
+    """``blocks`` of the next launch of a thread, which the launcher reads."""
     run: Callable[..., None] = print
 
 

@@ -103,7 +103,7 @@ def _round_to_fp8(numbers: Array, dtype: torch.dtype) -> Array:
 
 
 def flush_subnormals(numbers: Array) -> Array:
-    """Subnormal float32 numbers as zeros of their sign: what ``.ftz`` does to operands and results."""
+    """Subnormal float32 numbers as zeros of their sign, as ``.ftz`` flushes operands and results."""
     small = np.abs(numbers) < np.finfo(np.float32).tiny
     return np.where(small, np.copysign(np.float32(0), numbers), numbers)
 

@@ -1,4 +1,4 @@
-"""The stand-in driver in Python: what was launched, and what is to fail.
+"""The stand-in driver in Python: recorded launches, and injected faults.
 
     driver = StandInDriver.build(compiler)
     driver.fail("cuLaunchKernel", 700)           the next launch returns an illegal access
@@ -103,13 +103,13 @@ class StandInDriver:
         """
 
         def launched(module: int, name: bytes, how: ctypes._Pointer[LaunchConfiguration], arguments: object) -> int:
-            # A driver runs no Python: what simulates the launch is not the caller's code.
+            # A driver runs no Python: the simulation of the launch is not the caller's code.
             with torch_internals.without_frame_hook():
                 return launch(module, name, how.contents, arguments)
 
         torch_internals.hide_from_hook(launched.__code__)
 
-        # Kept, as C has only their addresses: ctypes frees a callback that nobody refers to.
+        # Kept alive, as C has only their addresses: ctypes frees a callback without a reference.
         self._callbacks = (ON_LOAD(load), ON_LAUNCH(launched), COUNT(count))
         self.library.standin_set_callbacks(*self._callbacks)
 
@@ -133,7 +133,7 @@ class StandInDriver:
 
     @contextmanager
     def held(self, stream: int) -> Iterator[None]:
-        """Let a stream run what it is asked for as late as it may: when somebody waits for it."""
+        """Let a stream run its work as late as possible: when something waits for it."""
         self.library.standin_hold(ctypes.c_void_p(stream), 1)
         try:
             yield
@@ -141,7 +141,7 @@ class StandInDriver:
             self.library.standin_hold(ctypes.c_void_p(stream), 0)
 
     def is_capturing(self, stream: int) -> bool:
-        """Return whether what the stream is asked for is recorded, and does not run."""
+        """Return whether work of the stream is recorded, and does not run."""
         return bool(self.library.standin_is_capturing(ctypes.c_void_p(stream)))
 
     def live_graphs(self) -> int:
@@ -160,7 +160,7 @@ class StandInDriver:
         self.library.standin_fail(function.encode(), result, after)
 
     def recover(self) -> None:
-        """End faults, and what they did to the context."""
+        """End faults, and their effect on the context."""
         self.library.standin_recover()
 
     def set_devices(self, count: int = 1, version: int = 13000) -> None:
@@ -194,7 +194,7 @@ class StandInDriver:
         return tuple(self.library.standin_log().decode().splitlines())
 
     def clear_log(self) -> None:
-        """Forget what was done."""
+        """Clear the records."""
         self.library.standin_clear_log()
 
     def set_logging(self, on: bool) -> None:

@@ -38,7 +38,7 @@ class StreamWork(dist.distributed_c10d.Work):
     def wait(self, timeout: Any = None) -> bool:
         """Make the current stream wait."""
         self.group.current_stream().wait_event(self.done)
-        # After the wait, torch's allocator may give their memory to whatever this stream is asked for next.
+        # After the wait, torch's allocator may reuse their memory for the next work of this stream.
         self.held = ()
         return True
 
@@ -92,7 +92,7 @@ class StreamGroup(dist.ProcessGroup):
         begin, done = torch.Event(device="cuda:0"), torch.Event(device="cuda:0")
         begin.record(self.current_stream())
         stream.wait_event(begin)
-        # Tensors of their own, as the caller's may be given other memory.
+        # Separate tensors, as the memory of the caller's may be replaced.
         memory = tuple(tensor.detach() for tensor in tensors) if self.keep else ()
         self.here.calls.add_to_stream(stream.stream_id, run, tensors)
         done.record(stream)
