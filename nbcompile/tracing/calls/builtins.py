@@ -9,12 +9,18 @@ In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 
 from __future__ import annotations
 
+import operator
+import types
+
+import torch
+
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.instance_checks import typed
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.polyfills import builtins as polyfills
+from nbcompile.tracing.polyfills import builtins as polyfills, operators
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
@@ -40,6 +46,7 @@ from nbcompile.tracing.variables.known_callables import (
     PolyfillVariable,
     SkippedVariable,
 )
+from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -66,6 +73,32 @@ CALLABLE_KINDS = (
 @handles(len)
 def _len(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return realise(tracer, arguments[0]).length(tracer)
+
+
+@handles(operator.length_hint)
+def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    owner = realise(tracer, arguments[0])
+    if isinstance(owner, RangeIteratorVariable):
+        return ConstantVariable(tracer.evaluate(operator.length_hint, (iter(owner.left()),)))
+    if isinstance(owner, SequenceIteratorVariable):
+        return ConstantVariable(len(owner.rest(tracer)))
+    if not owner.lacks("__len__"):
+        try:
+            return tracer.call(tracer.wrap(len, None), [owner])
+        except ObservedException as error:  # a length that is no number counts as none
+            if not issubclass(error.value.python_type(), TypeError):
+                raise
+    if isinstance(owner, ObjectVariable) and owner.has_special(tracer, "__length_hint__"):
+        hint = realise(tracer, tracer.call_special(owner, "__length_hint__", []))
+        if not (hint.is_constant() and hint.constant() is NotImplemented):
+            return special_results.checked(tracer, "__length_hint__", hint, owner)
+    elif owner.lacks("__length_hint__"):
+        hint = ConstantVariable(NotImplemented)
+    else:
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
+        )
+    return tracer.call_python(operators.checked_hint, hint, *arguments[1:])
 
 
 @handles(type)
@@ -183,10 +216,23 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return TextIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]), value.value, reversed)
     # The protocol of sequences: ``__len__`` and ``__getitem__`` with numbers are enough.
     cls = value.python_type()
+    if class_lookup(cls, "__reversed__") is None:
+        tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
         refusal = "object of type '{}' has no len()" if hasattr(cls, "__getitem__") else "'{}' object is not reversible"
         tracer.raise_exception(TypeError, refusal.format(cls.__name__))
+    if isinstance(value, ObjectVariable) and _has_own_items(cls):
+        return tracer.call_python(polyfills.reversed_by_index, value, value.length(tracer))
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))
+
+
+def _has_own_items(cls: type) -> bool:
+    """Return whether ``cls[i]`` may be another item than the one at position i of an iteration."""
+    methods = [class_lookup(cls, name) for name in ("__getitem__", "__len__")]
+    return any(
+        isinstance(method, types.FunctionType) and method.__module__ != torch.nn.modules.container.__name__
+        for method in methods
+    )
 
 
 @handles(sorted)

@@ -19,6 +19,7 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
@@ -96,7 +97,8 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
         # CPython's order (PyNumber_Long, PyNumber_Float): if a class has both methods, __index__ is not called.
         for name in (_CONVERSIONS[cls], "__index__"):
             if value.has_special(tracer, name):
-                return tracer.call_special(value, name, [])
+                number = special_results.checked(tracer, name, tracer.call_special(value, name, []), value)
+                return number if name == _CONVERSIONS[cls] else convert(tracer, cls, [number], {})
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
     )

@@ -18,7 +18,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.mappings import DictVariable
-from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
+from nbcompile.tracing.variables.objects import ObjectVariable
 
 _IN_C = (collections.OrderedDict, collections.defaultdict, dict)
 """Classes that implement the operator in C, the most derived first."""
@@ -45,7 +45,8 @@ def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> Vari
     default = owner.default if isinstance(owner, DictVariable) and implemented is not dict else None
     result = DictVariable(tracer, (), cls=cls, default=default)
     for operand in (left, right):
-        result.call_method(tracer, "update", [built_in_part(operand)], {})
+        # C code copies the items of a subclass with an ``__iter__`` of its own by ``keys`` and ``__getitem__``.
+        result.call_method(tracer, "update", [operand], {})
     return result
 
 

@@ -20,6 +20,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import comparisons, conversions, extremes, folding, operations, operator_table
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.known_callables import Handler
@@ -151,4 +152,6 @@ def _index(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         value = ConstantVariable(value.specialise())
     if value.is_constant():
         return folding.fold(tracer, operator.index, [value], {})
-    return value if isinstance(value, SymbolicVariable) else tracer.call_special(value, "__index__", [])
+    if isinstance(value, SymbolicVariable):
+        return value
+    return special_results.checked(tracer, "__index__", tracer.call_special(value, "__index__", []), value)

@@ -49,14 +49,13 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable, limit_of
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import make_generator
-from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
+from nbcompile.tracing.variables.ranges import RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.sets import SetVariable, set_from
 from nbcompile.tracing.variables.slices import index_of
@@ -142,26 +141,6 @@ def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     given = arguments[0] if arguments else keywords.get("iterable")
     items = [] if given is None else realise(tracer, given).unpack(tracer)
     return DequeVariable(items, maxlen=maxlen)
-
-
-@handles(operator.length_hint)
-def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner = realise(tracer, arguments[0])
-    if isinstance(owner, RangeIteratorVariable):
-        return ConstantVariable(tracer.evaluate(operator.length_hint, (iter(owner.left()),)))
-    if isinstance(owner, SequenceIteratorVariable):
-        return ConstantVariable(len(owner.rest(tracer)))
-    if not owner.lacks("__len__"):
-        return tracer.call(tracer.wrap(len, None), [owner])
-    if isinstance(owner, ObjectVariable) and owner.has_special(tracer, "__length_hint__"):
-        hint = tracer.call_special(owner, "__length_hint__", [])
-    elif owner.lacks("__length_hint__"):
-        hint = ConstantVariable(NotImplemented)
-    else:
-        raise breaks.unsupported(
-            breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
-        )
-    return tracer.call_python(operators.checked_hint, hint, *arguments[1:])
 
 
 @handles(range)

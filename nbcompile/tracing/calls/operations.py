@@ -199,6 +199,8 @@ def by_method(
     if (copied := deque_copies.operate(tracer, rule.method, left, right)) is not None:
         return copied
     parts = built_in_part(left), built_in_part(right)
+    if rule.method == "__mod__" and isinstance(parts[0], ConstantVariable) and isinstance(parts[0].value, (str, bytes)):
+        return _text(tracer, parts[0], right)  # a conversion calls methods of the object, such as __str__
     return None if parts == (left, right) else operate(*parts)
 
 

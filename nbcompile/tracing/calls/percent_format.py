@@ -1,6 +1,7 @@
 """``"%s of %r" % values`` where not all values are known while tracing.
 
     "%r: %d" % (P(1), 2)      what P.__repr__ returns, ": 2"
+    "%(a)s" % d               d an object: the value is d["a"], as its class defines it
     "loss %s" % x             x a tensor: a text that is created after the graph has run
 
 In torch: torch/_dynamo/variables/builtin.py. Read next: text.py
@@ -15,18 +16,32 @@ from collections.abc import Sequence
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import built_in_part
 from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.special_results import stand_in
 from nbcompile.tracing.variables.strings import TextVariable, join
 
 FIELD = re.compile(r"%([-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z%])")
 """One conversion of a template: no name, and no ``*``."""
+NAMED = re.compile(r"%\(([^()]*)\)")
+"""Name of a key, before a conversion."""
+FLOATS = "eEfFgG"
+"""Conversions of a float."""
 
 
 def filled(tracer: Tracer, template: object, right: VariableTracker) -> VariableTracker | None:
-    """The text; None where Python has to compute it (names, a number from a tensor, a wrong number of values)."""
+    """The text; None where Python has to compute it (a number from a tensor, a wrong number of values)."""
     if not isinstance(template, str):
         return None
-    values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
+    values: Sequence[VariableTracker]
+    if names := NAMED.findall(template):
+        if not isinstance(built_in_part(right), DictVariable):
+            return None
+        values = [right.get_item(tracer, ConstantVariable(name)) for name in names]
+        template = NAMED.sub("%", template)
+    else:
+        values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
     literals, fields = FIELD.split(template)[::2], FIELD.findall(template)
     # "%5%" is left to Python.
     if any(field.endswith("%") and field != "%" for field in fields):
@@ -56,8 +71,18 @@ def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTrac
     if isinstance(value, ConstantVariable):
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (value.constant(),))))
     if field[-1] not in "sr":
-        return None
+        return _number(tracer, field, value)
     text = realise(tracer, tracer.call(tracer.wrap(str if field[-1] == "s" else repr, None), [value]))
     if text.is_constant():
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field[:-1]}s", (text.constant(),))))
     return text if isinstance(text, TextVariable) and len(field) == 1 else None
+
+
+def _number(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
+    """A number of a class that derives from a built-in one: C code reads the built-in value."""
+    number = built_in_part(value)
+    if not isinstance(number, ConstantVariable):
+        return None
+    if field[-1] in FLOATS and isinstance(number.value, int):
+        return _written(tracer, field, realise(tracer, tracer.call(tracer.wrap(float, None), [value])))
+    return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (stand_in(value),))))

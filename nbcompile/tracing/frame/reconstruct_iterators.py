@@ -149,7 +149,7 @@ def _call_until(generator: GeneratorVariable) -> Parts:
 
 
 _NOTHING: dict[Callable[..., Any], tuple[object, ...]] = {
-    iter: (int, 0),
+    iter: (int, 0), reversed: ((),),
     map: (abs, ()), filter: (None, ()), enumerate: ((),), itertools.repeat: (None, 0), itertools.cycle: ((),),
     itertools.takewhile: (None, ()), itertools.filterfalse: (None, ()), itertools.starmap: (abs, ()),
     itertools.chain.from_iterable: ((),), itertools.islice: ((), 0), itertools.accumulate: ((),),
@@ -249,6 +249,11 @@ def _settled(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
     return moved(rebuilt, generator.given + generator.finished)
 
 
+def _reversed(generator: GeneratorVariable) -> Parts | None:
+    # ``reversed`` keeps its position in C, and calls ``__getitem__`` again for each item that is taken before.
+    return None if generator.started else ([_local(generator, "sequence")], {})
+
+
 def _cycle(generator: GeneratorVariable) -> Parts | None:
     # A cycle keeps the items that it saw in a list; itertools.cycle cannot be created with such a list.
     return None if generator.started else ([_local(generator, "iterable")], {})
@@ -270,6 +275,7 @@ _ROWS: dict[CodeType, tuple[Callable[..., Any], Callable[[GeneratorVariable], Pa
     more_polyfills.cycle.__code__: (itertools.cycle, _cycle),
     polyfills.enumerate_.__code__: (enumerate, _enumerate),
     polyfills.call_until.__code__: (iter, _call_until),
+    polyfills.reversed_by_index.__code__: (reversed, _reversed),
     more_polyfills.takewhile.__code__: (itertools.takewhile, _while_true),
     more_polyfills.filterfalse.__code__: (itertools.filterfalse, _while_true),
     more_polyfills.starmap.__code__: (itertools.starmap, _starmap),

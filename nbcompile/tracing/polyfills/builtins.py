@@ -107,10 +107,20 @@ def by_index(sequence: Any) -> Iterator[Any]:
     while True:
         try:
             item = sequence[index]
-        except IndexError:
+        except (IndexError, StopIteration):
             return
         yield item
         index += 1
+
+
+def reversed_by_index(sequence: Any, length: int) -> Iterator[Any]:
+    """``reversed`` of an object that has ``__getitem__`` and had this length when the iterator was created."""
+    for index in range(length - 1, -1, -1):
+        try:
+            item = sequence[index]
+        except (IndexError, StopIteration):
+            return
+        yield item
 
 
 def itemgetter(*items: Any) -> Callable[[Any], Any]:

@@ -22,6 +22,7 @@ from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
 from nbcompile.support.class_flags import is_class_statement
 from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -219,15 +220,18 @@ class ClassVariable(VariableTracker):
         return self.of_metaclass(tracer, "__iter__") or super().iterate(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return self.of_metaclass(tracer, "__len__") or super().length(tracer)
+        found = self.of_metaclass(tracer, "__len__")
+        return super().length(tracer) if found is None else special_results.checked(tracer, "__len__", found, self)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         found = self.of_metaclass(tracer, "__contains__", item)
         return super().contains(tracer, item) if found is None else found.truth(tracer)
 
     def truth(self, tracer: Tracer) -> bool:
-        found = self.of_metaclass(tracer, "__bool__")
-        return True if found is None else found.truth(tracer)
+        for name in ("__bool__", "__len__"):
+            if (found := self.of_metaclass(tracer, name)) is not None:
+                return special_results.checked(tracer, name, found, self).truth(tracer)
+        return True
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)

@@ -36,6 +36,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
 from nbcompile.tracing.variables.class_facts import has_class_members_only, is_fixed
@@ -73,6 +74,8 @@ DEQUE_COPIES: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 """Methods of deques whose result is of the object's own class."""
 IN_PLACE = ("__iadd__", "__imul__", "__ior__", "__iand__", "__ixor__", "__isub__")
+OF_NONE = {"__contains__": "'{}' object is not a container", "__iter__": REFUSALS["__iter__"]}
+"""Python's messages for a special method that is None; it calls the others."""
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
@@ -510,6 +513,8 @@ class ObjectVariable(VariableTracker):
         found = self.on_class(tracer, name)
         if found is MISSING or found is None:
             message = REFUSALS.get(name, f"'{{}}' object does not support {name}")
+            if found is None:
+                message = OF_NONE.get(name, "'NoneType' object is not callable")
             tracer.raise_exception(TypeError, message.format(self.cls.__name__))
         return self._class_value(tracer, name, found)
 
@@ -547,7 +552,7 @@ class ObjectVariable(VariableTracker):
         self._special(tracer, "__delitem__", [key], {})
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        if self.has_special(tracer, "__contains__"):
+        if self.on_class(tracer, "__contains__") is not MISSING:
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
         try:
             iterator = realise(tracer, self.iterate(tracer))
@@ -591,12 +596,12 @@ class ObjectVariable(VariableTracker):
         return tracer.until_stop(self, lambda: self._special(tracer, "__next__", [], {}))
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return self._special(tracer, "__len__", [], {})
+        return special_results.checked(tracer, "__len__", self._special(tracer, "__len__", [], {}), self)
 
     def truth(self, tracer: Tracer) -> bool:
         for name in ("__bool__", "__len__"):
-            if self.has_special(tracer, name):
-                return realise(tracer, self._special(tracer, name, [], {})).truth(tracer)
+            if self.on_class(tracer, name) is not MISSING:
+                return special_results.checked(tracer, name, self._special(tracer, name, [], {}), self).truth(tracer)
         return True
 
     # -- afterwards ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -102,7 +103,7 @@ def index_of(tracer: Tracer, key: VariableTracker, use: Callable[[Any], object] 
     if isinstance(key, SymbolicVariable):
         key = ConstantVariable(key.specialise())
     if not key.is_constant() and not key.fits_a_node() and hasattr(key.python_type(), "__index__"):  # a user's object
-        key = tracer.call_special(key, "__index__", [])
+        key = special_results.checked(tracer, "__index__", tracer.call_special(key, "__index__", []), key)
     if key.is_constant():
         value = cast(Any, key.constant())
         if isinstance(value, (int, slice)):

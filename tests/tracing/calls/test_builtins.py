@@ -43,3 +43,82 @@ def test_slices_by_call():
         "hash([])",
         "hash({})",
     )
+
+
+class ByIndex:
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        if index > 2:
+            raise IndexError
+        return index * 2
+
+    def __iter__(self):
+        return iter("abc")
+
+
+class EndsByStopIteration(ByIndex):
+    __iter__ = None
+
+    def __getitem__(self, index):
+        if index == 1:
+            raise StopIteration
+        return index
+
+
+class EndsByKeyError(ByIndex):
+    def __getitem__(self, index):
+        return {2: "two"}[index]
+
+
+class NoLength(ByIndex):
+    __len__ = None
+
+
+class NegativeLength(ByIndex):
+    def __len__(self):
+        return -1  # noqa: PLE0303
+
+
+class Started:
+    def __getitem__(self, index):
+        if index == 2:
+            raise StopIteration
+        return index
+
+
+class NotReversible(list):
+    __reversed__ = None
+
+
+class OfTuple(tuple):  # noqa: SLOT001
+    def __getitem__(self, index):
+        return "item"
+
+
+class NotAContainer(ByIndex):
+    __contains__ = None
+
+
+SEQUENCES = {
+    cls.__name__: cls
+    for cls in (
+        ByIndex, EndsByStopIteration, EndsByKeyError, NoLength, NegativeLength, Started, NotReversible, OfTuple, NotAContainer
+    )
+}  # fmt: skip
+
+
+def test_reversed_by_index():
+    """``reversed`` calls ``__len__`` once and then ``__getitem__``, whatever ``__iter__`` returns."""
+    check(
+        "list(reversed(ByIndex())), list(ByIndex())", "list(reversed(EndsByStopIteration()))", "list(reversed(OfTuple([1, 2])))",
+        "list(reversed(EndsByKeyError()))", "next(reversed(EndsByKeyError()))", "reversed(NoLength())",
+        "reversed(NegativeLength())", "reversed(NotReversible([1]))", "type(reversed(ByIndex())).__name__",
+        "[*reversed(ByIndex())], tuple(zip(reversed(ByIndex()), ByIndex()))", "sum(reversed(ByIndex()))", **SEQUENCES,
+    )  # fmt: skip
+
+
+def test_iteration_and_membership_without_a_method():
+    """An iteration by index ends at StopIteration, too; ``__contains__ = None`` forbids ``in``."""
+    check("list(Started())", "1 in Started()", "5 in Started()", "1 in NotAContainer()", "1 in ByIndex()", **SEQUENCES)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 
 class Plain(dict):
@@ -106,3 +107,25 @@ def test_two_dicts_of_a_class_that_refuses():
         ours, eager = (run(torch.ones(1), Refusing(a=1), right) for run in (compiled, function))
         assert torch.equal(ours[0], eager[0])
         assert ours[1] == eager[1]
+
+
+class Rewritten(dict):
+    """A subclass of dict whose items are not the ones that it stores."""
+
+    def __iter__(self):
+        return iter("xy")
+
+    def __getitem__(self, key):
+        return "item " + key
+
+    def keys(self):
+        return ["k"]
+
+
+def test_the_items_of_an_own_iterator():
+    """Of a subclass with an ``__iter__`` of its own the union has what ``keys`` and ``__getitem__`` give."""
+    check(
+        "Rewritten(a=1) | {'b': 2}", "{'b': 2} | Rewritten(a=1)", "Rewritten(a=1) | Rewritten(b=1)",
+        "OrderedDict(a=1) | Rewritten(b=1)", "{**Rewritten(a=1)}", "dict(Rewritten(a=1))",
+        Rewritten=Rewritten, OrderedDict=collections.OrderedDict,
+    )  # fmt: skip

@@ -23,6 +23,11 @@ class _BySubscript:
         return index
 
 
+class _ByLength(_BySubscript):
+    def __len__(self) -> int:
+        return 3
+
+
 MAKERS: dict[str, Callable[[], Iterator[object]]] = {
     "zip": lambda: zip(XS, "abcd", strict=True),
     "map": lambda: map(operator.add, XS, range(10)),
@@ -43,6 +48,7 @@ MAKERS: dict[str, Callable[[], Iterator[object]]] = {
     "permutations": lambda: itertools.permutations(XS, 2),
     "tee": lambda: itertools.tee(XS)[1],
     "by_subscript": lambda: iter(_BySubscript()),
+    "reversed": lambda: reversed(_ByLength()),
     "until": lambda: iter(iter([1, 2, 0, 3]).__next__, 0),
     "generator": lambda: (number * 2 for number in XS),
     "deque": lambda: iter(collections.deque(XS)),
