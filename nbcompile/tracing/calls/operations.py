@@ -76,9 +76,8 @@ def binary(
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
-    if (
-        found := by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol, written=written))
-    ) is not None:
+    operate = functools.partial(binary, tracer, symbol, written=written)
+    if (found := by_method(tracer, rule, left, right, operate)) is not None:
         return found
     if (text := _text_operation(tracer, symbol, left, right)) is not None:
         return text
@@ -199,8 +198,8 @@ def by_method(
     if (copied := deque_copies.operate(tracer, rule.method, left, right)) is not None:
         return copied
     parts = built_in_part(left), built_in_part(right)
-    if rule.method == "__mod__" and isinstance(parts[0], ConstantVariable) and isinstance(parts[0].value, (str, bytes)):
-        return _text(tracer, parts[0], right)  # a conversion calls methods of the object, such as __str__
+    if rule.method == "__mod__" and (text := _text_operation(tracer, "%", parts[0], right)) is not None:
+        return text  # a conversion calls methods of the object, such as __str__
     return None if parts == (left, right) else operate(*parts)
 
 

@@ -35,7 +35,7 @@ RULES = {
 
 
 def checked(tracer: Tracer, method: str, result: VariableTracker, owner: VariableTracker) -> VariableTracker:
-    """What the built-in function returns for the result of a special method of an object.
+    """Return what the built-in function returns for the result of a special method of an object.
 
     Raises:
         the error of Python for a result of another class, or a negative length.
