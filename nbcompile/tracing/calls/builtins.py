@@ -214,7 +214,11 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return RangeIteratorVariable(value.value[::-1])
     if isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes)):
         return TextIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]), value.value, reversed)
-    # The protocol of sequences: ``__len__`` and ``__getitem__`` with numbers are enough.
+    return _reversed_by_index(tracer, value)
+
+
+def _reversed_by_index(tracer: Tracer, value: VariableTracker) -> VariableTracker:
+    """``reversed`` of a sequence without ``__reversed__``: ``__len__`` and ``__getitem__`` with numbers are enough."""
     cls = value.python_type()
     if class_lookup(cls, "__reversed__") is None:
         tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")
