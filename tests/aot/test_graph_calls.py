@@ -68,7 +68,7 @@ F = torch.nn.functional
     (F.threshold, ["x", 1.0, 2.0], {}, ""),
     (F.dropout, ["x", 0.5, True, True], {}, "x"),
     (F.linear, "xy", {}, ""),
-], ids=str)  # fmt: skip
+])  # fmt: skip
 def test_arguments_that_a_call_writes_to(target, arguments, keywords, expected):
     """The schema of an operator, ``out``, ``inplace`` and the name say which arguments are written."""
     graph = torch.fx.Graph()
