@@ -114,10 +114,14 @@ def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
     mapping = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
     mapping.default = realise(tracer, arguments[0]) if arguments else None
     factory = mapping.default
-    is_none = factory is None or (factory.is_constant() and factory.constant() is None)
-    if factory is not None and not is_none and not tracer.call(tracer.wrap(callable, None), [factory]).truth(tracer):
-        tracer.raise_exception(TypeError, "first argument must be callable or None")
+    if factory is not None and factory.python_type() is not types.NoneType:
+        _check_callable(tracer, factory, "first argument must be callable or None")
     return mapping
+
+
+def _check_callable(tracer: Tracer, value: VariableTracker, message: str) -> None:
+    if not tracer.call(tracer.wrap(callable, None), [value]).truth(tracer):
+        tracer.raise_exception(TypeError, message)
 
 
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
@@ -173,10 +177,13 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles(functools.partial)
 def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        tracer.evaluate(functools.partial, ())
     named: dict[str, Entry] = {
         name: (ConstantVariable(name), realise(tracer, value)) for name, value in keywords.items()
     }
     function, given = realise(tracer, arguments[0]), [realise(tracer, each) for each in arguments[1:]]
+    _check_callable(tracer, function, "the first argument must be callable")
     if isinstance(function, PartialVariable):
         return function.with_more(tracer, given, named)
     return PartialVariable(function, TupleVariable(given), DictVariable(tracer, named.values()))
@@ -184,7 +191,12 @@ def _partial(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles(types.MethodType)
 def _method(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if len(arguments) != 2 or keywords:
+        tracer.evaluate(types.MethodType, [len] * len(arguments), dict.fromkeys(keywords))
     function, owner = (realise(tracer, each) for each in arguments)
+    _check_callable(tracer, function, "first argument must be callable")
+    if owner.python_type() is types.NoneType:
+        tracer.evaluate(types.MethodType, (len, None))
     return MethodVariable(function, owner)
 
 

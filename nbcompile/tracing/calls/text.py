@@ -33,12 +33,14 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
+    if isinstance(value, ObjectVariable) and value.is_built_in("__format__") and _is_empty(specification):
+        return to_text(tracer, value, "")  # numbers and texts, too, go by the __str__ of a subclass
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
         return tracer.call_special(value, "__format__", [specification])
     # The value is known only after the graph, so the text is created there.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
-    if specification.is_constant() and specification.constant() == "":
+    if _is_empty(specification):
         return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
     # ``object.__format__`` takes no specification but "".
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
@@ -47,6 +49,10 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"format({value.describe()})", name="format", types=value.type_name()
     )
+
+
+def _is_empty(specification: VariableTracker) -> bool:
+    return specification.is_constant() and specification.constant() == ""
 
 
 def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:

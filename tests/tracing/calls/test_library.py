@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import operator
+import types
 from typing import Any
 
 import pytest
@@ -109,4 +111,13 @@ def test_a_named_tuple_class_belongs_to_the_module_that_makes_it():
         "namedtuple('N', 'a b').__module__", "namedtuple('N', 'a b', module='other').__module__",
         "namedtuple('N', 'a b', defaults=[3])(1)._asdict()", "namedtuple('N', 'a b', module=None).__module__",
         namedtuple=collections.namedtuple, __name__="a_module",  # noqa: PYI024
+    )  # fmt: skip
+
+
+def test_functions_that_are_none():
+    """``partial``, ``MethodType`` and ``defaultdict`` refuse what is not callable while the program can catch it."""
+    check(
+        "partial(5)", "partial()", "partial(a=1)", "partial(partial(pow, 2))(3)", "method(5, 1)", "method(len, None)",
+        "method(len)", "method(len, [1, 2])()", "defaultdict(5)", "defaultdict(None)['a']",
+        partial=functools.partial, method=types.MethodType, defaultdict=collections.defaultdict,
     )  # fmt: skip

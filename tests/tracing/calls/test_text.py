@@ -53,3 +53,26 @@ def test_numbers_in_texts():
         "f'{None:5}'",
         "f'{True}'",
     )
+
+
+class Whole(int):
+    def __repr__(self):
+        return "whole"
+
+
+class Real(float):
+    def __str__(self):
+        return "real"
+
+
+class Items(list):
+    def __str__(self):
+        return "items"
+
+
+def test_objects_of_subclasses_of_built_in_classes():
+    """Without a specification a number is formatted by the ``__str__`` of its class; with one, by its value."""
+    check(
+        "format(Whole(5)), f'{Whole(5)}', f'{Whole(5):>3}', format(Whole(5), 'd')", "'{} {:.1f}'.format(Real(2), Real(2))",
+        "format(Items([1])), f'{Items([1])}'", "format(Items(), 'd')", Whole=Whole, Real=Real, Items=Items,
+    )  # fmt: skip

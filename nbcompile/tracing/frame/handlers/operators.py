@@ -201,7 +201,7 @@ def _to_tuple(frame: Translator, instruction: Instruction) -> None:
 
 
 def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker]:
-    if owner.is_constant() and not hasattr(owner.python_type(), "__iter__"):
+    if not any(hasattr(owner.python_type(), name) for name in ("__iter__", "__getitem__")):
         frame.interpreter.raise_exception(TypeError, f"cannot unpack non-iterable {owner.type_name()} object")
     return owner.unpack(frame.interpreter)
 

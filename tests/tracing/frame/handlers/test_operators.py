@@ -14,7 +14,8 @@ def test_unpacking():
     check(
         "a, b = 1, 2, 3", "a, b = [1]", "a, *b = []", "a, *b = 1, 2\nreturn a, b", "a, *b, c = 'abcd'\nreturn a, b, c", "a, *b, c = 'a'",
         "a, b = 5", "a, b = 'ab'\nreturn a, b", "(a, b), c = (1, 2), 3\nreturn a, b, c", "[*5]", "[*[1], *'ab']", "{**{'a': 1}, 'a': 2}",
-        "{**5}", "{*[1], *(1, 2)} == {1, 2}",
+        "{**5}", "{*[1], *(1, 2)} == {1, 2}", "a, b = Thing()", "a, *b = Thing()", "for a, b in [Thing]: pass", "a, b = len", "a, b = None",
+        Thing=Thing,
     )  # fmt: skip
 
 
