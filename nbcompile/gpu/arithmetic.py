@@ -171,7 +171,7 @@ def with_carry(instruction: Instruction, carry: Array, a: Array, b: Array, *othe
     if instruction.opcode.startswith("sub"):
         found = left - right - taken
         return found, (left < right) | ((left == right) & (taken > 0))
-    # Two additions, of which one at most overflows: a sum is less than what was added to just then.
+    # Two additions, at most one overflows: then the sum is less than the first operand.
     partial = left + right
     found = partial + taken
     return found, (partial < left) | (found < partial)

@@ -221,7 +221,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class _Server:
-    """The process that has imported Triton, of which all workers are forks."""
+    """The process that has imported Triton; all workers are forks of it."""
 
     def __init__(self) -> None:
         #     this process --- control ---> server with Triton: forks for each message
@@ -281,8 +281,7 @@ class _Worker:
                 return NoTools(answer["missing"])
             if "error" in answer:
                 return f"Triton cannot compile it for {request.chip}: {answer['error']}"
-            # Twice as many warps while registers spill, of which each then has fewer elements; and the best
-            # that was found.
+            # While registers spill, twice as many warps: each then has fewer elements. The best one is kept.
             found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))
             if not found[-1][0] or warps >= MOST_WARPS:
                 return _of_worker(request.key, min(found, key=operator.itemgetter(0))[1])

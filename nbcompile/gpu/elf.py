@@ -46,7 +46,7 @@ def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def length(image: bytes) -> int:
-    """Bytes of an ELF file, of which ``image`` is the beginning at least."""
+    """Number of bytes of an ELF file; ``image`` has at least its beginning."""
     # The tables of headers are taken to come last, so that the later one ends the file.
     segments, sections = struct.unpack_from("<QQ", image, 0x20)
     segment_size, segment_count, section_size, section_count = struct.unpack_from("<HHHH", image, 0x36)

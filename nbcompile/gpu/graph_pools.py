@@ -72,7 +72,7 @@ def pool_for(module: ModuleType, device: int) -> GraphPool:
     with _changes:
         for pool in reversed(_pools):
             if pool.module is module and pool.device == device:
-                # Counted before it is asked: a finalizer that runs meanwhile would give the memory back.
+                # Counted before the call: a finalizer that runs during it would return the memory.
                 pool.recordings += 1
                 if pool.memory.ready():
                     return pool
@@ -86,8 +86,9 @@ def pool_for(module: ModuleType, device: int) -> GraphPool:
 def _give_back() -> None:
     with _changes:
         for pool in list(_pools):
-            # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then it is asked
-            # again when the next graph is gone. A finalizer may have given the pool back since the list was copied.
+            # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then the pool is
+            # checked again after the next graph is freed. A finalizer may have returned the pool since the list was
+            # copied.
             if pool.recordings == 0 and pool.memory.idle() and pool in _pools:
                 _pools.remove(pool)
                 for _ in range(pool.to_release):

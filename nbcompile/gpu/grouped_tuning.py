@@ -78,7 +78,7 @@ def written(
     product: GroupedProduct, tile: ProductTile, name: str, source: str, parameters: Sequence[str]
 ) -> WrittenKernel:
     """The kernel of a grouped product."""
-    # Each group is asked whether it has the program's tile, and then comes the loop of the product.
+    # First a test of each group whether the program's tile is in it, then the loop of the product.
     rounds, programs = added(product.groups, quotient(product.depth, tile.depth)), product.programs(tile)
     return WrittenKernel(name, source, tuple(parameters), programs, tile.warps, tile.stages, rounds, product.symbols)
 

@@ -30,7 +30,7 @@ class Fault(RuntimeError):
 
 
 class Race(Fault):
-    """Unordered accesses of two threads to a byte, one of which is a write."""
+    """Unordered accesses of two threads to one byte; at least one is a write."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def is_random(target: Any) -> bool:
 
 
 def draws(target: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Return whether a call draws random numbers: attention of which nothing is dropped draws none."""
+    """Return whether a call draws random numbers: attention without dropout draws none."""
     return is_random(target) and _dropout_of(target, arguments, keywords) != 0
 
 

@@ -22,7 +22,7 @@ from nbcompile.gpu.state import WARP, State
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of
 
 PARAMETER_BYTES = 8
-"""Distance of parameters in their memory, of which only code that selects one of several asks."""
+"""Distance of parameters in their memory; only code that selects one of several parameters reads it."""
 SPACES = {
     "ld": ("global", "shared", "local", "param"), "st": ("global", "shared", "local", "param"),
     "atom": ("global", "shared"), "red": ("global", "shared"),

@@ -70,7 +70,7 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
         raise Refusal(str(error)) from error
     vars(mini)["BACKEND"] = mini.interpret  # the program tests results, not C code
     expect_compiled(mini, define(OWN_PROGRAM, "own_program"), torch.arange(-4.0, 4.0).reshape(2, 4))
-    return "the mini compiler takes it, and is right.", None
+    return "the mini compiler accepts it, and its results are right.", None
 
 
 def expect_compiled(mini: types.ModuleType, program: Any, *arguments: Any) -> None:

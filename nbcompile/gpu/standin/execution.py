@@ -39,8 +39,8 @@ class Executor:
         self.reasons: list[str] = []
         """Messages of the simulator about launches that failed."""
         self.check_races = False
-        # What a stream is asked for is done in order, whichever thread asks. Python's lock, as it is waited for without
-        # the interpreter's.
+        # The work of a stream runs in order, whichever thread submits it. A lock of Python's: a thread that waits for
+        # it releases the interpreter's lock.
         self.order = threading.RLock()
 
     def attach(self) -> None:

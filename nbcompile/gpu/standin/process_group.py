@@ -72,7 +72,7 @@ class StreamGroup(dist.ProcessGroup):
         """The group under a name, by which operators find it."""
         groups: Any = distributed_c10d
         groups._register_process_group(name, self)
-        # From C++ a group that is written in Python is asked for some collectives only: for the others the operator is
+        # C++ code calls only some collectives of a group that is written in Python: for the others the operator is
         # replaced.
         operators = torch.library.Library("_c10d_functional", "IMPL", "CUDA")
         operators.impl("all_gather_into_tensor", self._all_gather)

@@ -18,9 +18,9 @@ from nbcompile.tools.fuzz import campaign, oracle, units
 from nbcompile.tools.fuzz.program import KINDS, Program
 
 EXAMPLES = """examples:
-  python -m nbcompile.tools.fuzz --seconds 600 --seed 1            all kinds, ten minutes; again: goes on from there
+  python -m nbcompile.tools.fuzz --seconds 600 --seed 1            all kinds, ten minutes; continues a former run
   python -m nbcompile.tools.fuzz --kind python,guards --jobs 2     two kinds, two processes
-  python -m nbcompile.tools.fuzz --replay build/fuzz/causes/1_0000.py    play one program and say what differs
+  python -m nbcompile.tools.fuzz --replay build/fuzz/causes/1_0000.py    run one program, and print what differs
   python -m nbcompile.tools.fuzz --peer build/fuzz/causes/1_0000.py      the same with torch.compile
   python -m nbcompile.tools.fuzz --seed 1 --unit python/17               one unit, in this process
 
@@ -85,16 +85,22 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long (600)")
-    parser.add_argument("--seed", type=int, default=1, help="which programs (1)")
-    parser.add_argument("--kind", default=",".join(KINDS), help=f"with commas: {','.join(KINDS)} (all)")
-    parser.add_argument("--jobs", type=int, default=1, help="how many processes (1)")
-    parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="folder for what is found (build/fuzz)")
-    parser.add_argument("--no-peer", action="store_true", help="do not ask torch.compile about what is found")
-    parser.add_argument("--json", action="store_true", help="print the counts as JSON; what is found goes to stderr")
-    parser.add_argument("--replay", metavar="FILE", help="play one program")
-    parser.add_argument("--peer", metavar="FILE", help="play one program with torch.compile")
-    parser.add_argument("--unit", metavar="KIND/NUMBER", help="play one unit in this process")
+    parser.add_argument("--seconds", type=float, default=600.0, help="seconds to run (default 600)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generated programs (default 1)")
+    parser.add_argument(
+        "--kind",
+        default=",".join(KINDS),
+        help=f"kinds of programs, separated by commas: {','.join(KINDS)} (default all)",
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes (default 1)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/fuzz"), help="folder for the causes that are found (default build/fuzz)"
+    )
+    parser.add_argument("--no-peer", action="store_true", help="do not run the causes with torch.compile")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON; causes go to stderr")
+    parser.add_argument("--replay", metavar="FILE", help="run one program")
+    parser.add_argument("--peer", metavar="FILE", help="run one program with torch.compile")
+    parser.add_argument("--unit", metavar="KIND/NUMBER", help="run one unit in this process")
     return parser
 
 
