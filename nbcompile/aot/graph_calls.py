@@ -25,6 +25,8 @@ IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
 # ``x.__iadd__(y)`` and ``x.__setitem__(i, y)``.
 IN_PLACE_METHODS = frozenset(f"__{function.__name__}__" for function in IN_PLACE_OPERATORS)
 
+FUNCTIONS_OF_MODULES = "torch.nn.functional"  # a literal: the program may replace the module
+
 TORCH_NAMESPACES = ("aten::", "prims::", "prim::")
 
 
@@ -77,7 +79,7 @@ def _inplace_flag(node: torch.fx.Node) -> Any:
     """The argument ``inplace`` of a function of ``torch.nn.functional``, which modules pass by position."""
     if "inplace" in node.kwargs or node.op != "call_function":
         return node.kwargs.get("inplace")
-    if getattr(node.target, "__module__", "") != torch.nn.functional.__name__:
+    if getattr(node.target, "__module__", "") != FUNCTIONS_OF_MODULES:
         return None
     position = _position_of_inplace(node.target)
     return next(iter(node.args[position : position + 1]), None)

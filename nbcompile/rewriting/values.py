@@ -125,7 +125,8 @@ class ValueBuilder:
             case "tuple":
                 return ast.Tuple(items, ast.Load())
             case "set":
-                return ast.Set(items)
+                # Not a display: Python folds one of constants to a frozenset, whose items are in another order.
+                return ast.Call(self.body.constant(set, "set"), [ast.Tuple(items, ast.Load())], [])
             case "dict":
                 return ast.Dict(list(items[::2]), items[1::2])
 

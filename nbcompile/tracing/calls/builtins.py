@@ -12,8 +12,6 @@ from __future__ import annotations
 import operator
 import types
 
-import torch
-
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.instance_checks import typed
@@ -234,7 +232,7 @@ def _has_own_items(cls: type) -> bool:
     """Return whether ``cls[i]`` may be another item than the one at position i of an iteration."""
     methods = [class_lookup(cls, name) for name in ("__getitem__", "__len__")]
     return any(
-        isinstance(method, types.FunctionType) and method.__module__ != torch.nn.modules.container.__name__
+        isinstance(method, types.FunctionType) and method.__module__ != "torch.nn.modules.container"
         for method in methods
     )
 

@@ -11,8 +11,10 @@ chain of comparisons of names). Read next: sequences.py
 from __future__ import annotations
 
 import collections
+import functools
 import inspect
 import operator
+import types
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -98,26 +100,12 @@ class ContainerVariable(VariableTracker):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         given = [realise(tracer, value) for value in arguments]
         named = {key: realise(tracer, value) for key, value in keywords.items()}
-        try:
-            result = method(tracer, *given, **named)
-        # A wrong number of arguments is the program's error, with Python's
-        # text; any other TypeError is an error of the compiler.
-        except TypeError:
-            self._refuse_arguments(tracer, method, given, named)
-            raise
+        base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
+        if base is not None and not _takes(base, name, len(given), tuple(named)):
+            nothing = [*_owner_of(base, name), *[None] * len(given)]
+            tracer.evaluate(getattr(base, name), nothing, dict.fromkeys(named))
+        result = method(tracer, *given, **named)
         return ConstantVariable(None) if result is None else result
-
-    def _refuse_arguments(
-        self, tracer: Tracer, method: Callable[..., object], given: Arguments, named: Keywords
-    ) -> None:
-        """Raise Python's TypeError if the number of arguments is wrong."""
-        try:
-            inspect.signature(method).bind(tracer, *given, **named)
-        except TypeError:
-            name = method.__name__.removeprefix("method_")
-            base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
-            if base is not None:
-                tracer.evaluate(getattr(base(), name), [None] * len(given), dict.fromkeys(named))
 
     def mark_mutated(self, tracer: Tracer) -> None:
         """Record that the value is about to change."""
@@ -154,6 +142,34 @@ _CONSTRUCTIBLE = frozenset(
     (list, dict, set, frozenset, tuple, collections.deque, collections.OrderedDict, collections.defaultdict)
 )
 """Classes whose empty instance supplies Python's error message."""
+
+
+def _owner_of(cls: type, name: str) -> tuple[object, ...]:
+    """An instance for a method, nothing for a class method, such as ``dict.fromkeys``."""
+    return () if isinstance(getattr(cls, name), types.BuiltinFunctionType) else (cls(),)
+
+
+@functools.cache
+def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
+    """Return whether a method of a built-in class takes so many positional arguments, and keywords of these names."""
+    method = getattr(cls, name, None)
+    if method is None:
+        return True  # of a named tuple
+    nothing = [*_owner_of(cls, name), *[None] * count]
+    try:
+        inspect.signature(method).bind(*nothing, **dict.fromkeys(keywords))
+    except TypeError:
+        return False
+    except ValueError:  # C code that says nothing: an empty instance refuses the call, or does nothing
+        try:
+            method(*nothing, **dict.fromkeys(keywords))
+        except TypeError as error:
+            return "argument" not in str(error)
+        except (LookupError, ValueError):
+            return True
+    return True
+
+
 _DICTS: tuple[dict[object, object], ...] = ({}, collections.OrderedDict())
 _VIEWS = [getattr(d, view)() for d in _DICTS for view in ("keys", "values", "items")]
 _SAMPLES: dict[type, object] = {

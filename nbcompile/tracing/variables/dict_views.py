@@ -50,7 +50,8 @@ def iterator_over(
     else:
         message = "dictionary changed size during iteration"
         iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: len(owner.entries), message)
-        iterator.watching(lambda: tuple(owner.entries))
+        # By the objects of the keys: one that was deleted and inserted again is another entry of the table.
+        iterator.watching(lambda: tuple([key for key, _ in owner.entries.values()]))
     iterator.read = None if which == "keys" else read
     return iterator
 

@@ -52,7 +52,7 @@ class RangeVariable(VariableTracker):
         if not all(map(_is_known, given)):
             self.no_method(name)
         values = [_known(each) for each in given]
-        return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
+        return ConstantVariable(tracer.evaluate(getattr(range, name), [self.value, *values], dict.fromkeys(keywords)))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         index = index_of(tracer, key, self.value.__getitem__)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 
 class Other(set):
@@ -221,3 +222,20 @@ def test_a_container_that_counts_in_its_own_way(cls):
     for items in ([1], [1, 2], [], [1, 2, 3, 4]):
         values = Three(dict.fromkeys(items)) if cls is dict else Three(items)
         assert str(compiled(torch.ones(1), values)) == str(used(torch.ones(1), values))
+
+
+NAMES = {"OrderedDict": collections.OrderedDict, "deque": collections.deque, "Default": collections.defaultdict}
+
+
+def test_wrong_numbers_of_arguments_and_keywords():
+    """A method in C refuses arguments and keywords that it does not take; what the tracker's own method takes is no rule."""
+    check(
+        "{1: 2}.popitem(1)", "Default(list, {1: 2}).popitem(None)", "OrderedDict({1: 2, 3: 4}).popitem(False)",
+        "OrderedDict({1: 2, 3: 4}).popitem(last=False)", "{1: 2}.get(key=1)", "{1: 2}.pop(key=1)", "{1: 2}.pop(1, default=2)",
+        "OrderedDict({1: 2}).pop(key=1)", "OrderedDict({1: 2}).pop(5, default=7)", "OrderedDict({1: 2}).setdefault(5, default=7)",
+        "{1: 2}.setdefault(key=1)", "{1, 2}.union(other={3})", "{1, 2}.difference(z=1)", "[1].append(object=1)",
+        "[1].index(value=1)", "[2, 1].sort(key=None, reverse=True)", "[1].sort(1)", "(1,).count(value=1)", "deque([1]).append(x=1)",
+        "{1: 2}.fromkeys('ab', 1)", "{1: 2}.fromkeys()", "{1: 2}.fromkeys(1, 2, 3)", "d = {}\nd.update(self=1, other=2)\nreturn d",
+        "{1: 2}.clear(1)", "Default(list).clear(1)", "{1: 2}.copy(1)", "[1].pop(0, 1)", "{1}.pop(1)", "{1}.add()", "{1}.add(1, 2)",
+        "range(5).count(1, z=2)", "range(5).index(value=1)", "range(5).index()", **NAMES,
+    )  # fmt: skip

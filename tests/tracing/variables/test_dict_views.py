@@ -39,3 +39,34 @@ def test_methods_of_dict_go_through_the_insertions_of_an_ordered_dict(method):
 
     for ordered in (collections.OrderedDict(a=1.0, b=2.0, c=3.0), _moved()):
         assert nbcompile.compile(f, backend="eager")(torch.ones(2), ordered)[1:] == f(torch.ones(2), ordered)[1:]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("view", [dict.keys, dict.values, dict.items])
+def test_a_key_that_is_inserted_again(view):
+    """A deleted key that is inserted again is another entry: an iterator may raise "dictionary keys changed"."""
+
+    def program(x, view, count):
+        d, steps = dict.fromkeys(range(count), 0), 0
+        try:
+            for _ in view(d):
+                steps += 1
+                del d[count - 1]
+                d[count - 1] = steps
+        except RuntimeError as error:
+            return x + 1, steps, str(error)
+        return x + 1, steps, d
+
+    def replaced(x, view, count):
+        d, steps = dict.fromkeys(range(count), 0), []
+        for item in view(d):
+            d[count - 1] = 5
+            steps.append(item)
+        return x + 1, steps, d
+
+    x = torch.ones(2)
+    for count in (1, 2, 4):
+        compiled = nbcompile.compile(program, backend="eager")
+        assert str(compiled(x, view, count)) == str(program(x, view, count))
+        compiled = nbcompile.compile(replaced, backend="eager", fullgraph=True)
+        assert str(compiled(x, view, count)) == str(replaced(x, view, count))

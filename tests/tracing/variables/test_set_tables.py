@@ -169,3 +169,21 @@ def test_the_order_and_the_size_of_a_table_are_guarded(kind):
         assert repr(compiled(x, kind(made()) if kind is not set else made())[1]) == repr(
             f(x, kind(made()) if kind is not set else made())[1]
         )
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_returned_sets_of_texts():
+    """A set of constants is returned in the order of its additions: a display of constants would have another one."""
+
+    def program(x):
+        sets = []
+        for number in range(40):
+            s = {f"{number}a"}
+            for letter in "bcd":
+                s.add(f"{number}{letter}")
+            sets.append(s)
+        return x + 1, sets
+
+    x = torch.ones(2)
+    compiled = nbcompile.compile(program, backend="eager", fullgraph=True)
+    assert list(map(list, compiled(x)[1])) == list(map(list, program(x)[1]))
