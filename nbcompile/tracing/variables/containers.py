@@ -18,6 +18,8 @@ import types
 from collections.abc import Callable
 from typing import ClassVar
 
+import torch
+
 from nbcompile.capture.recipe import Recipe
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -87,6 +89,10 @@ class ContainerVariable(VariableTracker):
         super().set_attribute(tracer, name, value)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
+        if base is not None and not _takes(base, name, len(arguments), tuple(keywords)):
+            nothing = [*_owner_of(base, name), *[None] * len(arguments)]
+            tracer.evaluate(getattr(base, name), nothing, dict.fromkeys(keywords))
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
             # Called as a method, an operator returns NotImplemented; only
@@ -100,10 +106,6 @@ class ContainerVariable(VariableTracker):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         given = [realise(tracer, value) for value in arguments]
         named = {key: realise(tracer, value) for key, value in keywords.items()}
-        base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
-        if base is not None and not _takes(base, name, len(given), tuple(named)):
-            nothing = [*_owner_of(base, name), *[None] * len(given)]
-            tracer.evaluate(getattr(base, name), nothing, dict.fromkeys(named))
         result = method(tracer, *given, **named)
         return ConstantVariable(None) if result is None else result
 
@@ -139,8 +141,11 @@ class ContainerVariable(VariableTracker):
 
 
 _CONSTRUCTIBLE = frozenset(
-    (list, dict, set, frozenset, tuple, collections.deque, collections.OrderedDict, collections.defaultdict)
-)
+    (
+        list, dict, set, frozenset, tuple, torch.Size,
+        collections.deque, collections.OrderedDict, collections.defaultdict,
+    )
+)  # fmt: skip
 """Classes whose empty instance supplies Python's error message."""
 
 

@@ -224,7 +224,12 @@ def test_a_container_that_counts_in_its_own_way(cls):
         assert str(compiled(torch.ones(1), values)) == str(used(torch.ones(1), values))
 
 
-NAMES = {"OrderedDict": collections.OrderedDict, "deque": collections.deque, "Default": collections.defaultdict}
+NAMES = {
+    "OrderedDict": collections.OrderedDict,
+    "deque": collections.deque,
+    "Default": collections.defaultdict,
+    "size": torch.Size([2, 3]),
+}
 
 
 def test_wrong_numbers_of_arguments_and_keywords():
@@ -237,5 +242,6 @@ def test_wrong_numbers_of_arguments_and_keywords():
         "[1].index(value=1)", "[2, 1].sort(key=None, reverse=True)", "[1].sort(1)", "(1,).count(value=1)", "deque([1]).append(x=1)",
         "{1: 2}.fromkeys('ab', 1)", "{1: 2}.fromkeys()", "{1: 2}.fromkeys(1, 2, 3)", "d = {}\nd.update(self=1, other=2)\nreturn d",
         "{1: 2}.clear(1)", "Default(list).clear(1)", "{1: 2}.copy(1)", "[1].pop(0, 1)", "{1}.pop(1)", "{1}.add()", "{1}.add(1, 2)",
+        "[1].__add__()", "[1].__eq__(1, 2)", "[1].__mul__(2, z=1)", "{1: 2}.__eq__(1, z=2)", "size.numel(1)", "size.numel()",
         "range(5).count(1, z=2)", "range(5).index(value=1)", "range(5).index()", **NAMES,
     )  # fmt: skip
