@@ -33,10 +33,10 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
-    if isinstance(value, ObjectVariable) and value.is_built_in("__format__") and _is_empty(specification):
-        return to_text(tracer, value, "")  # numbers and texts, too, go by the __str__ of a subclass
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
-        return tracer.call_special(value, "__format__", [specification])
+        # Without a specification, numbers and texts, too, are formatted by the __str__ of a subclass.
+        is_text = value.is_built_in("__format__") and _is_empty(specification)
+        return to_text(tracer, value, "") if is_text else tracer.call_special(value, "__format__", [specification])
     # The value is known only after the graph, so the text is created there.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
