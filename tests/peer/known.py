@@ -341,6 +341,7 @@ KNOWN: dict[tuple[str, str], str] = {
     ("arguments_are_checked_by_signature", "reasons"): "torch breaks at the exception that the decorator raises",
     ("dispatch_on_the_kind_of_a_value", "details"): "inputs come in the order in which they are looked at",
     ("dispatching_methods", "reasons"): "singledispatchmethod is traced here; torch breaks",
+    **_known("abstract_class_is_not_made", "graphs details", "the TypeError is traced here; torch breaks"),
     **_known("single_dispatch", "graphs details reasons", "singledispatch is traced here; torch breaks"),
     ("slices_with_bounds_from_arguments", "details"): "torch makes inputs of numbers later than of tensors",
     ("adapter_passes_attributes_on", "details"): "torch addresses submodules through the dict, which names the inputs",
