@@ -137,8 +137,9 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
             conditions.append(below(loop_variable(at), before[at] + x.size[at]))
     if not conditions:
         return inner
-    require_representable(value, x.dtype)
-    # Rounded to x's type, as memory would round it, in the type that the kernel computes in.
+    # Rounded to x's type, as memory would round it, in the type that the kernel computes in; complex numbers, which
+    # have no limits either, are refused here.
     border = constant(constant(value, x.dtype).value, inner.body.dtype)
+    require_representable(value, x.dtype)
     body = Masked(both(conditions), inner.body, border)
     return Value(x.dtype, x.device, size, body, merge_nodes(x.from_nodes, build.origin()))
