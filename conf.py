@@ -23,6 +23,8 @@ exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "b
 # Every page runs as users run it, over an empty store: one that is left over would show pictures of older calls.
 os.environ["NBCOMPILE_FRAMES_DIR"] = tempfile.mkdtemp(prefix="nbcompile-docs-")
 atexit.register(shutil.rmtree, os.environ["NBCOMPILE_FRAMES_DIR"], ignore_errors=True)
+# torch's profiler writes to stderr when it starts and stops, whatever level below this one is set.
+os.environ["KINETO_LOG_LEVEL"] = "99"
 os.environ["NBCOMPILE_PROGRESS"] = os.environ["NBCOMPILE_FRAMES_DIR"] + "/progress.json"  # of exercises
 # `make docs CACHED=1` keeps outputs of pages under a name that changes with the compiler, and with what it runs on.
 IS_CACHED = bool(os.environ.get("NBCOMPILE_DOCS_CACHED"))
