@@ -75,7 +75,7 @@ def _len(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 
 @handles(operator.length_hint)
 def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner = realise(tracer, arguments[0])
+    owner, default = realise(tracer, arguments[0]), tracer.call_python(operators.default_hint, *arguments[1:])
     if isinstance(owner, RangeIteratorVariable):
         return ConstantVariable(tracer.evaluate(operator.length_hint, (iter(owner.left()),)))
     if isinstance(owner, SequenceIteratorVariable):
@@ -88,15 +88,14 @@ def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
                 raise
     if isinstance(owner, ObjectVariable) and owner.has_special(tracer, "__length_hint__"):
         hint = realise(tracer, tracer.call_special(owner, "__length_hint__", []))
-        if not (hint.is_constant() and hint.constant() is NotImplemented):
-            return special_results.checked(tracer, "__length_hint__", hint, owner)
-    elif owner.lacks("__length_hint__"):
-        hint = ConstantVariable(NotImplemented)
-    else:
-        raise breaks.unsupported(
-            breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
-        )
-    return tracer.call_python(operators.checked_hint, hint, *arguments[1:])
+        if hint.is_constant() and hint.constant() is NotImplemented:
+            return default
+        return special_results.checked(tracer, "__length_hint__", hint, owner)
+    if owner.lacks("__length_hint__"):
+        return default
+    raise breaks.unsupported(
+        breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
+    )
 
 
 @handles(type)

@@ -51,17 +51,11 @@ def index_of(items: Iterable[Any], wanted: Any) -> int:
     raise ValueError("sequence.index(x): x not in sequence")
 
 
-def checked_hint(hint: Any, default: int = 0) -> int:
-    """``operator.length_hint``, from the answer of ``__length_hint__``."""
+def default_hint(default: Any = 0) -> Any:
+    """The default of ``operator.length_hint``, which is checked before the length of the object is read."""
     if not isinstance(default, int):
         raise TypeError(f"'{type(default).__name__}' object cannot be interpreted as an integer")
-    if hint is NotImplemented:
-        return default
-    if not isinstance(hint, int):
-        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
-    if hint < 0:
-        raise ValueError("__length_hint__() should return >= 0")
-    return hint
+    return default
 
 
 def call(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:

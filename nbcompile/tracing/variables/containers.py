@@ -165,7 +165,7 @@ def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
         inspect.signature(method).bind(*nothing, **dict.fromkeys(keywords))
     except TypeError:
         return False
-    except ValueError:  # C code that says nothing: an empty instance refuses the call, or does nothing
+    except ValueError:  # C code without a signature: the method of an empty instance is called
         try:
             method(*nothing, **dict.fromkeys(keywords))
         except TypeError as error:

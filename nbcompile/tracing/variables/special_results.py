@@ -32,6 +32,7 @@ RULES = {
     "__complex__": ResultRule(complex, complex), "__bytes__": ResultRule(bytes, bytes),
     "__index__": ResultRule(operator.index, int),
 }  # fmt: skip
+"""Special methods whose results Python checks."""
 
 
 def checked(tracer: Tracer, method: str, result: VariableTracker, owner: VariableTracker) -> VariableTracker:
@@ -49,7 +50,8 @@ def checked(tracer: Tracer, method: str, result: VariableTracker, owner: Variabl
         value = realise(tracer, tracer.call(tracer.wrap(operator.index, None), [value]))
     if value.python_type() is rule.expected and rule.function not in (len, operator.length_hint):
         return value
-    # Python itself decides, about an object whose method returns the value, or a value of a class of that name.
+    # The built-in function itself, on an object whose method returns the value (or a stand-in for it): the result and
+    # the error are Python's.
     returned = stand_in(value)
     probe = type(owner.python_type().__name__, (), {method: lambda _: returned})()
     return ConstantVariable(tracer.evaluate(rule.function, (probe,)))

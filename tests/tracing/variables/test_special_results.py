@@ -36,13 +36,21 @@ def owner(method, value):
 
 
 CALLS = {
-    "__len__": ["len(v)", "bool(v)", "1 if v else 2", "not v", "v and 1", "operator.length_hint(v)"],
+    "__len__": [
+        "len(v)",
+        "bool(v)",
+        "1 if v else 2",
+        "not v",
+        "v and 1",
+        "operator.length_hint(v)",
+        "operator.length_hint(v, None)",
+    ],
     "__bool__": ["bool(v)", "1 if v else 2", "not v", "v or 3", "any([v])", "list(filter(None, [v])) == [v]"],
     "__int__": ["int(v)", "type(int(v)).__name__"],
     "__float__": ["float(v)", "type(float(v)).__name__"],
     "__complex__": ["complex(v)"],
     "__bytes__": ["bytes(v)"],
-    "__length_hint__": ["operator.length_hint(v)", "operator.length_hint(v, 2)"],
+    "__length_hint__": ["operator.length_hint(v)", "operator.length_hint(v, 2)", "operator.length_hint(v, 'a')"],
     "__index__": [
         "operator.index(v)",
         "int(v)",
