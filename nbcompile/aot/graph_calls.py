@@ -61,7 +61,9 @@ def name_of_target(node: torch.fx.Node) -> str:
 
 def _written_by_schema(node: torch.fx.Node) -> list[Any]:
     target: Any = node.target
-    overloads = [target] if isinstance(target, torch._ops.OpOverload) else map(target.__getattr__, target.overloads())
+    # ``getattr``, and not ``__getattr__``, which creates each overload again.
+    packet = isinstance(target, torch._ops.OpOverloadPacket)
+    overloads = [getattr(target, name) for name in target.overloads()] if packet else [target]
     found = []
     for overload in overloads:  # which overload of a packet runs depends on the arguments: all that may run count
         for position, argument in enumerate(overload._schema.arguments):

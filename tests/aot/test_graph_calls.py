@@ -100,3 +100,11 @@ def test_derivatives_of_the_program_are_known(target, expected, nested):
     outer = torch.fx.GraphModule({}, torch.fx.Graph())
     outer.add_submodule("inner", module)
     assert has_own_derivative(outer if nested else module) is expected
+
+
+def test_the_overloads_of_a_packet_stay_the_same_objects():
+    """A look at a packet creates no overload again: the compile cache finds an overload by its name."""
+    before = SWAP.default
+    graph = torch.fx.Graph()
+    written_arguments(graph.call_function(SWAP, (graph.placeholder("x"), graph.placeholder("y"))))
+    assert SWAP.default is before
