@@ -193,7 +193,7 @@ class _Callbacks:
             passes.make_complex_literals_exact(joint)
             if fuel.allows("pass", "eliminate_common_subexpressions"):
                 passes.eliminate_common_subexpressions(joint)
-            exposed_memory.save_what_reads(joint.graph, keywords["num_fwd_outputs"])
+            exposed_memory.must_save_exposed_readers(joint.graph, keywords["num_fwd_outputs"])
             forward, backward = partitioners.min_cut_rematerialization_partition(joint, *arguments, **keywords)
         else:
             # Saves what eager mode saves.

@@ -77,7 +77,7 @@ def shared_with_results(forward: torch.fx.Graph, results: int) -> list[tuple[int
     ]
 
 
-def save_what_reads(joint: torch.fx.Graph, results: int) -> None:
+def must_save_exposed_readers(joint: torch.fx.Graph, results: int) -> None:
     """Ban from recomputation the operators that read exposed memory which eager mode does not save."""
     unread = unsaved(joint, (node for node in _returned(joint)[:results] if isinstance(node, torch.fx.Node)))
     for node in joint.nodes:

@@ -71,7 +71,7 @@ class LinearCrossEntropy:
         return multiplied(quotient(blocks, self.splits), quotient(self.depth, self.tile.depth))
 
     @property
-    def inside(self) -> LinearCrossEntropy:
+    def parenthesized(self) -> LinearCrossEntropy:
         """The same with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
         strides = {name: in_brackets(getattr(self, name)) for name in ("x", "weight", "bias", "target")}
@@ -84,7 +84,7 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
     for size, short in NAMES.items():
         if isinstance(text := getattr(loss, size), str):
             writer.line(f"{short} = ({text}).to(tl.int32)")
-    loss, tile = loss.inside, loss.tile
+    loss, tile = loss.parenthesized, loss.tile
     tiles, blocks = quotient(loss.rows, tile.rows), quotient(loss.classes, tile.columns)
     (share,) = in_brackets([quotient(blocks, loss.splits)])
     of_target = f"{wide('i', loss.rows, loss.target[0])} * {loss.target[0]}"

@@ -67,7 +67,7 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
         NoTriton: a function has an operator without code.
     """
     writer = begin_flex(flex, name, parameters(flex, splits))
-    flex = flex.inside
+    flex = flex.parenthesized
     emit_lines(writer, _rows_of_heads(flex, splits) if splits else _rows(flex))
     emit_lines(writer, _beginning(flex, splits))
     size = tile(flex, splits)
@@ -76,7 +76,7 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
     for at, blocks in enumerate(flex.blocks.lists):
         numbers = f"tl.arange(0, {size.columns})[None, :]"
         emit_steps(writer, blocks, number, flex.blocks.keys, flex.sizes.keys, "j", numbers, bounds)
-        emit_lines(writer, _step(flex, size, asks_mask=at == 0))
+        emit_lines(writer, _step(flex, size, requires_mask=at == 0))
         writer.depth -= 2
     emit_lines(writer, _store_parts(flex) if splits else _store_results(flex))
     return writer.text()
@@ -145,14 +145,14 @@ def _beginning(flex: Flex, splits: int) -> Iterator[str]:
     yield f"result = tl.zeros([{rows}, {value_width}], tl.float32)"
 
 
-def _step(flex: Flex, size: ProductTile, *, asks_mask: bool) -> Iterator[str]:
+def _step(flex: Flex, size: ProductTile, *, requires_mask: bool) -> Iterator[str]:
     """One tile of keys: scores, the functions applied to them, and the rows' sums and results so far."""
     sizes = flex.sizes
     keys = tile_load("key", ("j", sizes.keys), ("d[:, None]", sizes.width), flex.strides["key"])
     yield f"keys = {keys}"
     yield f'raw = tl.dot(rows, keys, input_precision="ieee") * {flex.scale!r}'
     shape = f"[{size.rows}, {size.columns}]"
-    yield from scores(flex, shape, f"is_row & (j < {sizes.keys})", f"j < {sizes.keys}", asks_mask=asks_mask)
+    yield from scores(flex, shape, f"is_row & (j < {sizes.keys})", f"j < {sizes.keys}", requires_mask=requires_mask)
     # The softmax in one pass (online): the sums so far are rescaled for each larger score.
     #     now = max(largest, scores)
     #     total = total * exp(largest - now) + sum of exp(scores - now)       and the result alike
@@ -202,7 +202,7 @@ def _store_parts(flex: Flex) -> Iterator[str]:
 def emit_combination(flex: Flex, name: str, splits: int) -> str:
     """The kernel that combines the results of the splits, with one program for each row."""
     writer = begin_flex(flex, name, COMBINED)
-    flex = flex.inside
+    flex = flex.parenthesized
     sizes, out, (_, width) = flex.sizes, flex.strides["out"], flex.sizes.padded
     of_head = multiplied(sizes.heads, sizes.rows)
     of_rows = multiplied(sizes.batch, of_head)

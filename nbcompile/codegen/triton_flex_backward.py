@@ -72,9 +72,9 @@ class FlexBackward:
         return multiplied(multiplied(quotient(sizes.keys, self.tile.columns), sizes.batch), sizes.heads_of_keys)
 
     @property
-    def inside(self) -> FlexBackward:
+    def parenthesized(self) -> FlexBackward:
         """The same with the kernel's names of sizes."""
-        return replace(self, flex=self.flex.inside)
+        return replace(self, flex=self.flex.parenthesized)
 
 
 def parameters_of_query(flex: Flex) -> tuple[str, ...]:
@@ -96,14 +96,14 @@ def emit_of_query(backward: FlexBackward, name: str) -> str:
         NoTriton: a function has an operator without code.
     """
     writer = begin_flex(backward.flex, name, parameters_of_query(backward.flex))
-    backward = backward.inside
+    backward = backward.parenthesized
     flex, tile = backward.flex, backward.tile
     emit_lines(writer, _begin_of_query(backward))
     for at, blocks in enumerate(flex.blocks.lists):
         number = f"first // {flex.blocks.rows}"
         numbers = f"tl.arange(0, {tile.columns})[None, :]"
         emit_steps(writer, blocks, number, flex.blocks.keys, flex.sizes.keys, "j", numbers)
-        emit_lines(writer, _step_of_query(backward, asks_mask=at == 0))
+        emit_lines(writer, _step_of_query(backward, requires_mask=at == 0))
         writer.depth -= 2
     stride = flex.strides["grad_query"]
     mask = f"(i < {flex.sizes.rows}) & (d[None, :] < {flex.sizes.width})"
@@ -149,7 +149,7 @@ def _sums_of_rows(flex: Flex) -> Iterator[str]:
     yield f"expected = tl.load(delta + matrix.to(tl.int64) * {rows} + i, i < {rows}, 0.0)"
 
 
-def _step_of_query(backward: FlexBackward, *, asks_mask: bool) -> Iterator[str]:
+def _step_of_query(backward: FlexBackward, *, requires_mask: bool) -> Iterator[str]:
     flex, tile = backward.flex, backward.tile
     sizes, strides = flex.sizes, flex.strides
     yield f"k = tl.reshape(j, [{tile.columns}])"
@@ -159,15 +159,15 @@ def _step_of_query(backward: FlexBackward, *, asks_mask: bool) -> Iterator[str]:
     values = tile_load("value", ("k[:, None]", sizes.keys), ("e[None, :]", sizes.value_width), strides["value"])
     yield f"values = {values}"
     yield 'change = tl.dot(gradient, tl.trans(values), input_precision="ieee")'
-    yield from _change(backward, f"[{tile.rows}, {tile.columns}]", asks_mask=asks_mask)
+    yield from _change(backward, f"[{tile.rows}, {tile.columns}]", requires_mask=requires_mask)
     yield 'result = tl.dot(change.to(keys.dtype), keys, result, input_precision="ieee")'
 
 
-def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool = False) -> Iterator[str]:
+def _change(backward: FlexBackward, shape: str, *, requires_mask: bool, adds: bool = False) -> Iterator[str]:
     """The gradient of a tile of scores, from the product of gradient and values."""
     flex = backward.flex
     inside = f"(i < {flex.sizes.rows}) & (j < {flex.sizes.keys})"
-    yield from scores(flex, shape, inside, "inside", asks_mask=asks_mask)
+    yield from scores(flex, shape, inside, "inside", requires_mask=requires_mask)
     yield "weights = tl.exp(scores - base)"
     # The derivative of a softmax is weights * (change - sum of weights * change). That sum, over a
     # whole row, equals the sum of result * gradient, so that it is known before the first tile (delta).
@@ -175,7 +175,7 @@ def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool =
     arguments = ("raw", "b", "h", "i", "j", "change")
     found, lines = results(backward.joint, arguments, flex.score_buffers, "inside", shape, "change_")
     yield from lines
-    mask = "inside & allowed" if asks_mask else "inside"
+    mask = "inside & allowed" if requires_mask else "inside"
     for number in backward.captured if adds else ():
         # The graph returns gradients of the function's five arguments, and then of its tensors.
         gradient = found[len(arguments) - 1 + number]
@@ -200,7 +200,7 @@ def emit_of_keys(backward: FlexBackward, name: str) -> str:
         NoTriton: a function has an operator without code.
     """
     writer = begin_flex(backward.flex, name, parameters_of_keys(backward))
-    backward = backward.inside
+    backward = backward.parenthesized
     flex, tile = backward.flex, backward.tile
     emit_lines(writer, _begin_of_keys(backward))
     writer.line(f"for shared in range(0, {flex.sizes.shared}):")
@@ -214,7 +214,7 @@ def emit_of_keys(backward: FlexBackward, name: str) -> str:
         number = f"first // {flex.blocks.keys}"
         numbers = f"tl.arange(0, {tile.rows})[None, :]"
         emit_steps(writer, blocks, number, flex.blocks.rows, flex.sizes.rows, "i", numbers)
-        emit_lines(writer, _step_of_keys(backward, asks_mask=at == 0))
+        emit_lines(writer, _step_of_keys(backward, requires_mask=at == 0))
         writer.depth -= 2
     writer.depth -= 2
     emit_lines(writer, _end_of_keys(flex))
@@ -238,7 +238,7 @@ def _begin_of_keys(backward: FlexBackward) -> Iterator[str]:
         yield f"{name} = tl.zeros([{columns}, {width}], tl.float32)"
 
 
-def _step_of_keys(backward: FlexBackward, *, asks_mask: bool) -> Iterator[str]:
+def _step_of_keys(backward: FlexBackward, *, requires_mask: bool) -> Iterator[str]:
     """One tile of rows: the tile of scores is that of the other kernel, transposed."""
     flex, tile = backward.flex, backward.tile
     sizes, strides = flex.sizes, flex.strides
@@ -250,7 +250,7 @@ def _step_of_keys(backward: FlexBackward, *, asks_mask: bool) -> Iterator[str]:
     yield f"gradient = {gradient}"
     yield 'change = tl.dot(values, tl.trans(gradient), input_precision="ieee")'
     yield from _sums_of_rows(flex)
-    yield from _change(backward, f"[{tile.columns}, {tile.rows}]", asks_mask=asks_mask, adds=True)
+    yield from _change(backward, f"[{tile.columns}, {tile.rows}]", requires_mask=requires_mask, adds=True)
     yield 'of_values = tl.dot(weights.to(values.dtype), gradient, of_values, input_precision="ieee")'
     yield 'of_keys = tl.dot(change.to(keys.dtype), rows, of_keys, input_precision="ieee")'
 

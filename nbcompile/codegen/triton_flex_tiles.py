@@ -73,7 +73,7 @@ class BlockList:
     positions_stride: Strides
 
     @property
-    def inside(self) -> BlockList:
+    def parenthesized(self) -> BlockList:
         """The list with sizes and strides as parts of an expression."""
         names = ("counts_size", "counts_stride", "positions_size", "positions_stride")
         return replace(self, **{name: in_brackets(getattr(self, name)) for name in names})  # type: ignore[arg-type]
@@ -133,10 +133,10 @@ class Flex:
     """Names of the symbolic sizes."""
 
     @property
-    def inside(self) -> Flex:
+    def parenthesized(self) -> Flex:
         """The same with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self.sizes, name), str)}
-        lists = tuple(blocks.inside for blocks in self.blocks.lists)
+        lists = tuple(blocks.parenthesized for blocks in self.blocks.lists)
         strides = {name: in_brackets(stride) for name, stride in self.strides.items()}
         sizes = replace(self.sizes, **named)  # type: ignore[arg-type]
         return replace(self, sizes=sizes, strides=strides, blocks=replace(self.blocks, lists=lists))
@@ -236,7 +236,7 @@ def steps_of(size: int, most: Size, columns: int) -> Size:
     return f"(tl.minimum({size}, {most}) + {columns - 1}) // {columns}"
 
 
-def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) -> Iterator[str]:
+def scores(flex: Flex, shape: str, inside: str, valid: str, *, requires_mask: bool) -> Iterator[str]:
     """Scores of a tile, from ``raw`` products: minus infinity where they are masked.
 
     Args:
@@ -244,13 +244,13 @@ def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) 
         shape: Shape of the tile.
         inside: Condition under which the functions may read their tensors.
         valid: Condition under which a score exists.
-        asks_mask: Whether the mask is evaluated, as in blocks that are not full; ``allowed`` is then its value.
+        requires_mask: Whether the mask is evaluated, as in blocks that are not full; ``allowed`` is then its value.
     """
     yield f"inside = {inside}"
     text, lines = expressions(flex.score, ("raw", "b", "h", "i", "j"), flex.score_buffers, "inside", shape, "score_")
     yield from lines
     yield f"scores = tl.broadcast_to(({text}).to(tl.float32), {shape})"
-    if asks_mask:
+    if requires_mask:
         text, lines = expressions(flex.mask, ("b", "h", "i", "j"), flex.mask_buffers, "inside", shape, "mask_")
         yield from lines
         yield f"allowed = tl.broadcast_to({text}, {shape})"

@@ -48,7 +48,7 @@ class GroupedProduct:
     """Names of the symbolic sizes."""
 
     @property
-    def inside(self) -> GroupedProduct:
+    def parenthesized(self) -> GroupedProduct:
         """The product with the kernel's names of sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
         return replace(self, **named)  # type: ignore[arg-type]
@@ -88,7 +88,7 @@ def emit(
     for size, short in NAMES.items():
         if isinstance(text := getattr(product, size), str):
             writer.line(f"{short} = ({text}).to(tl.int32)")
-    product = product.inside
+    product = product.parenthesized
     down, across = product.tiles(tile)
     writer.line(f"row_tile = tl.program_id(0) % ({down})")
     writer.line(f"column_tile = tl.program_id(0) // ({down}) % ({across})")

@@ -73,7 +73,7 @@ def _failed(
     stack, note = guard.stack, ""
     source, expected = "" if guard.source is None else expression(guard.source), ""
     if isinstance(refusing, Leaf):
-        expected, actual = refusing.wanted(), _actual_value(guard.source, scope)
+        expected, actual = refusing.expected_text(), _actual_value(guard.source, scope)
     else:
         # A conjunction is explained by the part that fails, with the line that required that part.
         stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))

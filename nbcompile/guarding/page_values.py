@@ -33,7 +33,7 @@ class ObjectNames:
         self._known: dict[int, tuple[ExpectedObject, str]] = {}
         self._given: dict[str, int] = {}
 
-    def give(self, value: object) -> str:
+    def assign(self, value: object) -> str:
         """The name of an expected object."""
         known = self._find(value)
         if known is not None:
@@ -89,7 +89,7 @@ class PageValues:
 
     def of_type(self, source: Source, cls: type) -> Tree:
         """Build the test that the value's class is this one."""
-        return trees.same(self.of(source, "type({})", lambda value: self.names.of(type(value))), self.names.give(cls))
+        return trees.same(self.of(source, "type({})", lambda value: self.names.of(type(value))), self.names.assign(cls))
 
 
 def _without_overrides(function: Callable[[Any], Atom], source: Source, scope: Scope) -> Atom:

@@ -140,7 +140,7 @@ class Leaf:
             return self.guard
         return replace(self.guard, expected=expected_object.get())
 
-    def wanted(self) -> str:
+    def expected_text(self) -> str:
         """The expected value as text."""
         expected = self.strong_guard().expected
         return "" if isinstance(expected, TensorFacts | TensorMarks) else describe_value(expected)

@@ -20,14 +20,14 @@ def scope(**values: object) -> Scope:
 def test_expected_objects_have_names_and_others_are_others():
     """The second object of a class gets a number; an object that no guard expects is "another" one."""
     names, one, two, third = ObjectNames(), Net(), Net(), Net()
-    assert [names.give(one), names.give(two), names.give(one)] == ["Net object", "Net object #2", "Net object"]
+    assert [names.assign(one), names.assign(two), names.assign(one)] == ["Net object", "Net object #2", "Net object"]
     assert [names.of(two), names.of(third)] == ["Net object #2", "another Net object"]
 
 
 def test_a_name_does_not_pass_to_an_object_at_the_same_address():
     """The name belongs to a freed object: a new object at the same address is another one."""
     names, one = ObjectNames(), Net()
-    names.give(one)
+    names.assign(one)
     names._known[id(two := Net())] = names._known.pop(id(one))
     assert names.of(two) == "another Net object"
 

@@ -56,7 +56,7 @@ def type_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
 
 def id_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
     name = values.of(_source(prepared), "id({})", values.names.of)
-    return trees.same(name, values.names.give(fetch(_source(prepared), scope)))
+    return trees.same(name, values.names.assign(fetch(_source(prepared), scope)))
 
 
 def function_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
@@ -66,7 +66,7 @@ def function_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
         return id_match(values, prepared, scope)
     same_code = trees.same(
         values.of(_source(prepared), "id({}.__code__)", lambda value: values.names.of(value.__code__)),
-        values.names.give(code),
+        values.names.assign(code),
     )
     if not isinstance(value, FunctionType):
         return same_code
@@ -260,7 +260,7 @@ def mode_stack(values: PageValues, prepared: Ambient, scope: Scope) -> Tree:
         return ", ".join(name(type(mode)) for mode in torch.overrides._get_current_function_mode_stack())
 
     return trees.same(
-        values.read("process.modes", lambda _: class_names(values.names.of)), class_names(values.names.give)
+        values.read("process.modes", lambda _: class_names(values.names.of)), class_names(values.names.assign)
     )
 
 

@@ -74,7 +74,7 @@ def _script(options: argparse.Namespace) -> Script:
     return Script(options.script, tuple(options.rest), options.seconds, options.replace, given)
 
 
-def _in_eager_mode(program: Script, *, prints: bool) -> Run:
+def _run_eagerly(program: Script, *, prints: bool) -> Run:
     """The run with which all others are compared.
 
     Raises:
@@ -119,7 +119,7 @@ def _without_numbers(ending: str) -> str:
 
 def _ablate(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program, prints=options.output)
+    eager = _run_eagerly(program, prints=options.output)
     result = ablation(program, eager, _judge(options, eager), options.engine)
     terminal.print_json([dataclasses.asdict(row) for row in result.rows]) if options.json else print(result)
     return 1 if result.first_change else 0
@@ -151,7 +151,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
 
 def _bisect(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program, prints=options.output)
+    eager = _run_eagerly(program, prints=options.output)
     found = bisection(program, _judge(options, eager), options.engine, options.subsystem or ())
     terminal.print_json(dataclasses.asdict(found)) if options.json else print(found)
     return 1 if found.difference else 0
@@ -269,7 +269,7 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
 
 def _report_issue(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program, prints=options.output)
+    eager = _run_eagerly(program, prints=options.output)
     wrong = _judge(options, eager)
     tried = {
         "ablate": lambda: str(ablation(program, eager, wrong, options.engine)),

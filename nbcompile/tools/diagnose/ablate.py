@@ -160,7 +160,7 @@ def ablate(
 
     def ablated(*arguments: Any, **keywords: Any) -> Ablation:
         isolated.expect_to_return(lambda: outcome.run(function, arguments, keywords), seconds)
-        expected = outcome.in_eager_mode(function, arguments, keywords, TIMED_CALLS)
+        expected = outcome.run_eagerly(function, arguments, keywords, TIMED_CALLS)
         reference = outcome.exact(function, arguments) if not keywords else None
         rows = [Row("eager", "", expected.seconds)]
         with tempfile.TemporaryDirectory() as kernels:

@@ -210,7 +210,7 @@ def differs_from_eager(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Predicate:
     """The default predicate: an outcome that differs from eager mode's."""
-    expected = outcome.in_eager_mode(function, arguments, keywords)
+    expected = outcome.run_eagerly(function, arguments, keywords)
     reference = outcome.exact(function, arguments) if not keywords else None
     return lambda found: outcome.difference(expected, found, reference)
 

@@ -74,7 +74,7 @@ def run(
     return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)
 
 
-def in_eager_mode(
+def run_eagerly(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], timed: int = 0
 ) -> Outcome:
     """The outcome in eager mode, with which all others are compared.

@@ -20,9 +20,9 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 @dataclass(frozen=True, slots=True)
 class _Definition:
     text: str
-    gives: frozenset[str]
+    defines: frozenset[str]
     """The names whose use needs the definition; empty: it is always included."""
-    asks: frozenset[str]
+    uses: frozenset[str]
 
 
 @functools.lru_cache(maxsize=8)
@@ -58,12 +58,12 @@ def used(prelude: str, text: str) -> str:
     """The part of a prelude that a text needs: imports, the definitions that it uses, and those that these use."""
     definitions = _definitions(prelude)
     wanted = set(WORD.findall(text))
-    chosen = [not definition.gives for definition in definitions]
+    chosen = [not definition.defines for definition in definitions]
     grown = True
     while grown:
         grown = False
         for number, definition in enumerate(definitions):
-            if not chosen[number] and definition.gives & wanted:
+            if not chosen[number] and definition.defines & wanted:
                 chosen[number] = grown = True
-                wanted |= definition.asks
+                wanted |= definition.uses
     return "".join(definition.text for definition, is_chosen in zip(definitions, chosen, strict=True) if is_chosen)

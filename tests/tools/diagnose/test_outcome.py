@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nbcompile.tools.diagnose.outcome import Outcome, copied, difference, in_eager_mode, run
+from nbcompile.tools.diagnose.outcome import Outcome, copied, difference, run, run_eagerly
 
 
 def test_an_outcome_has_results_arguments_and_gradients():
@@ -49,7 +49,7 @@ def test_a_result_that_two_calls_give_otherwise_is_nothing_to_compare_with():
     """A function that counts its calls depends on more than its arguments, and is refused."""
     calls = []
     with pytest.raises(ValueError, match="two calls in eager mode differ"):
-        in_eager_mode(lambda: calls.append(1) or len(calls), (), {})
+        run_eagerly(lambda: calls.append(1) or len(calls), (), {})
 
 
 def test_a_copy_has_the_strides_of_the_original():
