@@ -176,10 +176,10 @@ class Assumptions:
     """State of optimisers that the trace created before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
     subclasses: list[tuple[Source | type, Source | type, bool]] = field(default_factory=list)
-    """Answers of abstract classes and protocols about a value, by its source, or about a class; the class that was
-    asked, by its source or itself; whether that is one. Classes are registered, and hooks read what nothing guards."""
-    answers: list[tuple[object, tuple[object, ...], dict[str, object], str]] = field(default_factory=list)
-    """Answers of library functions about this process: the function, its arguments, and the text of its result."""
+    """Results of checks against abstract classes and protocols: the value, by its source, or a class; the class that
+    was checked, by its source or itself; the result. Classes are registered, and hooks read what nothing guards."""
+    constant_results: list[tuple[object, tuple[object, ...], dict[str, object], str]] = field(default_factory=list)
+    """Results of library functions that are constant in this process: function, arguments, text of the result."""
     kernels: dict[int, Source] = field(default_factory=dict)
     """Sources of the user's Triton kernels that are launched, by the numbers that torch's table gave them here."""
     launch_constants: dict[int, dict[str, object]] = field(default_factory=dict)

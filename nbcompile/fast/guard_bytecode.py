@@ -261,7 +261,7 @@ class _Writer:
     def leaf(self, leaf: Leaf) -> None:
         """One guard about one value."""
         assert leaf.guard.source is not None
-        if self._asked(leaf, leaf.guard.source):
+        if self._write_call_guard(leaf, leaf.guard.source):
             return
         slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
         if leaf.of_class is not None:
@@ -275,7 +275,7 @@ class _Writer:
             # No instruction for this kind: C calls the predicate in Python.
             self.emit("ASK", slot, key=leaf.holds)
 
-    def _asked(self, leaf: Leaf, source: Source) -> bool:
+    def _write_call_guard(self, leaf: Leaf, source: Source) -> bool:
         """Write a guard on what a function of a module returns: one instruction calls it. False for other guards."""
         match source:
             case NoArgsCallSource(AttrSource(ModuleSource()) as function):

@@ -119,7 +119,7 @@ class CompileMagics(Magics):
         recorder = api.new_recorder(name, options.target or "")
         # What is in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
-        sent = self._sent(parsed, options) if options.peer else b""
+        sent = self._serialized_cell(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []
         # The changed tree calls it by name. It is taken away again, so that the cell leaves nothing in the namespace.
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
@@ -153,7 +153,7 @@ class CompileMagics(Magics):
             cells.run(self.shell, parsed)
         return ProfileView(profiler.result())
 
-    def _sent(self, parsed: cells.ParsedCell, options: argparse.Namespace) -> bytes:
+    def _serialized_cell(self, parsed: cells.ParsedCell, options: argparse.Namespace) -> bytes:
         """The cell for the other process; b"" where it cannot be sent, with a line that says why."""
         chosen = {name: getattr(options, name) for name in ("fullgraph", "dynamic", "backend", "mode")}
         try:

@@ -64,7 +64,7 @@ class LiveWhatIf(anywidget.AnyWidget):
             raise ValueError(
                 f"the record has no guards of {getattr(function, '__name__', function)!r}: compile it first"
             )
-        self._asked = what_if.Query(groups[0])
+        self._query = what_if.Query(groups[0])
         shown = Record(record.function, record.environment, groups[0])
         super().__init__(page=html.render(shown, "what_if", assets=False))
 
@@ -75,10 +75,10 @@ class LiveWhatIf(anywidget.AnyWidget):
         """
         scope = scope_of(self._code, self._function, arguments, keywords)
         entries = {each.compile_id: each.check for each in cache.entries(self._code)}
-        newest = [each.id for each in reversed(self._asked.frames) if each.id in entries]
+        newest = [each.id for each in reversed(self._query.frames) if each.id in entries]
         hit = next((each for each in newest if entries[each].holds(scope)), None)
         values = readings.readings_of(self._code).take(scope)
-        names = self._asked.names
+        names = self._query.names
         self.said = f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
         self.call = {str(names.index(name)): trees.constant(value) for name, value in values.items() if name in names}
         return hit

@@ -229,7 +229,7 @@ class Tracer(Protocol):
     def assume_subclass(self, subject: Source | type, cls: Source | type, answer: bool) -> None:
         """Assume, without a guard, the result of a subclass check or instance check."""
 
-    def assume_answer(
+    def assume_constant_result(
         self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
     ) -> None:
         """Assume that a result of a library function is constant in this process: later processes compare it, later

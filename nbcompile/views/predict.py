@@ -168,7 +168,7 @@ def _calls(record: Record) -> Iterator[Question]:
         for index, frame in enumerate(frames[1:], 1):
             yield from _next_call(frames[:index], frame)
         for words, call in _variations(frames[-1]):
-            yield _asked(frames, call, f"Which entry of `{frames[-1].function}` accepts a call with {words}?")
+            yield _entry_question(frames, call, f"Which entry of `{frames[-1].function}` accepts a call with {words}?")
 
 
 def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> Iterator[Question]:
@@ -181,10 +181,10 @@ def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> I
     if words:
         entries = facts.shortened(f"`{each.id}`" for each in frames)
         text = f"`{following.function}` has been compiled as {entries}. Which entry accepts a call with {words}?"
-        yield _asked(frames, {**before, **now}, text)
+        yield _entry_question(frames, {**before, **now}, text)
 
 
-def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
+def _entry_question(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
     newest = tuple(reversed(frames))
     # As the cache does: newest entry first, and for each the first guard that fails.
     refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]

@@ -41,13 +41,13 @@ def live():
 
 def test_the_kernels_guards_answer(live):
     """A hit names the entry; the check neither calls nor compiles."""
-    entries = [frame.id for frame in live._asked.frames]
+    entries = [frame.id for frame in live._query.frames]
     assert live.ask(torch.ones(9, 4)) == entries[1]
     assert live.said == f"The kernel's own guards: {entries[1]} accepts."
     assert live.ask(torch.ones(9, 5)) is None
     assert live.ask(torch.ones(9, 4), k=3) is None
     assert live.ask(x=torch.ones(9, 4).double()) is None
-    assert [frame.id for frame in live._asked.frames] == entries
+    assert [frame.id for frame in live._query.frames] == entries
     json.dumps(live.call)
 
 

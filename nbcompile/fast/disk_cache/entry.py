@@ -82,19 +82,19 @@ def keep(
 
     All objects of the program are described now, as they may be others when the call is over.
     """
-    with _obstacles(frame.code.co_qualname, draft):
+    with _recorded_errors(frame.code.co_qualname, draft):
         key = keys.key(frame.code, options)
         # What belongs to this call (values, sources) is described now; the graph's part may come later, from the
         # backward or a compilation in the background.
         with descriptions.memoized():
             inputs = [each.source for each in trace.graph.inputs] if trace.graph else []
-            content = _written(frame, trace.assumed, guards, inputs)
+            content = _entry_content(frame, trace.assumed, guards, inputs)
             content["program"] = programs.write(residual, frame, graph)
             shown = operator_warnings.of_graph(trace.graph.module) if trace.graph else ()
             content["warnings"] = stored_warnings.write(shown, frame.code)
 
         def finish() -> None:
-            with _obstacles(frame.code.co_qualname, draft):
+            with _recorded_errors(frame.code.co_qualname, draft):
                 compiled = None if graph is None else graphs.write(artifact)
                 write_later(key, {**content, "graph": compiled}, frame, draft)
 
@@ -107,8 +107,8 @@ def keep(
 
 def keep_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
     """Have written down that there is nothing to compile in a frame: later processes need no trace to find out."""
-    with _obstacles(frame.code.co_qualname, None), descriptions.memoized():
-        content = _written(frame, assumed, guards, [])
+    with _recorded_errors(frame.code.co_qualname, None), descriptions.memoized():
+        content = _entry_content(frame, assumed, guards, [])
         write_later(keys.key(frame.code, options), {**content, "graph": None, "skip_reason": reason}, frame, None)
 
 
@@ -118,11 +118,11 @@ def write_later(key: str, content: dict[str, Any], frame: Frame, draft: FrameDra
     shown = None if draft is None else draft.frame()
 
     def write() -> None:
-        with _obstacles(name, draft):
+        with _recorded_errors(name, draft):
             if not storage.add(key, content, None if shown is None else record_pages.write(shown), where):
-                _tell(draft, "not kept for later processes: the disk refuses")
+                _record_note(draft, "not kept for later processes: the disk refuses")
 
-    _tell(draft, KEPT)
+    _record_note(draft, KEPT)
     writer.enqueue(key, write)
 
 
@@ -131,25 +131,27 @@ KEPT = "goes into the store, for later processes"
 
 
 @contextmanager
-def _obstacles(function: str, draft: FrameDraft | None) -> Iterator[None]:
-    """Inside, an error means that the compiled frame is not stored; it stays valid."""
+def _recorded_errors(function: str, draft: FrameDraft | None) -> Iterator[None]:
+    """Record an error of the block: the compiled frame is valid, and is not stored."""
     try:
         yield
     except NotStorable as reason:
-        _tell(draft, f"not kept for later processes: {reason}")
+        _record_note(draft, f"not kept for later processes: {reason}")
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
         storage.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
-        _tell(draft, f"not kept for later processes: {what}")
+        _record_note(draft, f"not kept for later processes: {what}")
 
 
-def _tell(draft: FrameDraft | None, text: str) -> None:
+def _record_note(draft: FrameDraft | None, text: str) -> None:
     if draft is not None:
         draft.write(store=text)
         draft.rewrite()  # the call may be over
 
 
-def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inputs: Sequence[Source]) -> dict[str, Any]:
+def _entry_content(
+    frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inputs: Sequence[Source]
+) -> dict[str, Any]:
     # The trace used something that no other process can check, as the order of a set: the entry would be wrong there.
     if assumed.obstacle:
         raise NotStorable(assumed.obstacle)
@@ -159,13 +161,15 @@ def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inpu
         "guards": stored_guards.write(guards, written),
         "assumed": _assumed(assumed, guards, written, frame),
         "inputs": [written.number_of(source) for source in inputs],
-        "sent": _sent([SourceCache(frame.scope()).value(source) for source in inputs]) if keys.buckets() else [],
+        "gradient_bytes": _gradient_bytes([SourceCache(frame.scope()).value(source) for source in inputs])
+        if keys.buckets()
+        else [],
         "launches": kernel_table.write(assumed, written),
     }
     return {**content, "addresses": written.data()}
 
 
-def _sent(values: Sequence[object]) -> list[int]:
+def _gradient_bytes(values: Sequence[object]) -> list[int]:
     """Bytes of the gradients that are sent of a graph's inputs: they decide where it is split."""
     return [torch_internals.sent_bytes(value) for value in values]
 
@@ -188,12 +192,14 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWri
         "members": members,
         "codes": codes,
         "subclasses": subclasses,
-        "answers": [_asked(*each) for each in assumed.answers],
+        "constant_results": [_constant_result(*each) for each in assumed.constant_results],
         "initialisers": state.write(assumed.initialisers, written),
     }
 
 
-def _asked(function: object, arguments: tuple[object, ...], named: dict[str, object], answer: str) -> list[Any]:
+def _constant_result(
+    function: object, arguments: tuple[object, ...], named: dict[str, object], answer: str
+) -> list[Any]:
     return [
         object_lookup.findable(function),
         encode(arguments),
@@ -256,7 +262,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     sources = addresses.read(content["addresses"], known)
     _expect(content["assumed"], sources, known)
     subclasses = _expect_subclasses(content["assumed"], sources, known)
-    _expect_answers(content["assumed"])
+    _expect_constant_results(content["assumed"])
     guards = tuple(
         replace(guard, expected=subclasses) if guard.kind is GuardKind.SUBCLASSES else guard
         for guard in stored_guards.read(content["guards"], sources, known)
@@ -264,8 +270,11 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     check = _check(guards, frame)
     if "skip_reason" in content:
         return None, check
-    if keys.buckets() and _sent([known.value(sources[each]) for each in content["inputs"]]) != content["sent"]:
-        raise Unreadable("its parts are of other gradients than are sent here")
+    if (
+        keys.buckets()
+        and _gradient_bytes([known.value(sources[each]) for each in content["inputs"]]) != content["gradient_bytes"]
+    ):
+        raise Unreadable("its graph is split for other gradients")
     table = kernel_table.read(content["launches"], sources, known)
     graph = None if content["graph"] is None else graphs.read(content["graph"], table)
     residual = programs.read(content["program"], frame, graph)
@@ -290,8 +299,8 @@ def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) 
 def _expect_subclasses(
     assumed: dict[str, Any], sources: list[Source], known: SourceCache
 ) -> tuple[tuple[type, type, bool], ...]:
-    """Answers of abstract classes, if they answer the same here, about the classes alone."""
-    asked = []
+    """Results of checks against abstract classes, without the values, if they are the same in this process."""
+    checked = []
     for subject, known_class, answer in assumed["subclasses"]:
         cls: Any = (
             known.value(sources[known_class]) if isinstance(known_class, int) else object_lookup.find(known_class)
@@ -303,18 +312,17 @@ def _expect_subclasses(
             value = object_lookup.find(subject)
             now = issubclass(value, cls)
         if now is not answer:
-            raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
-        asked.append((value, cls, answer))
-    return answers_of_classes(asked)
+            raise Unreadable(f"{cls.__qualname__} gives another result of a subclass check")
+        checked.append((value, cls, answer))
+    return answers_of_classes(checked)
 
 
-def _expect_answers(assumed: dict[str, Any]) -> None:
-    # The library function is called here again, with the same arguments: its answer about this process
-    # must be the same.
-    for described, arguments, named, known_class in assumed["answers"]:
+def _expect_constant_results(assumed: dict[str, Any]) -> None:
+    # The library function is called again in this process, with the same arguments: its result must be the same.
+    for described, arguments, named, expected in assumed["constant_results"]:
         function = object_lookup.find(described)
-        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != known_class:
-            raise Unreadable(f"{function.__qualname__} gives another answer here")
+        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != expected:
+            raise Unreadable(f"{function.__qualname__} returns another result in this process")
 
 
 def _make_state(content: dict[str, Any], known: SourceCache) -> None:

@@ -63,11 +63,11 @@ def _of_group(question: str, tracer: Tracer, arguments: Arguments, keywords: Key
     asked = [group.group_name, question]
     answer = torch_internals.answer_of_group(*asked)
     if question not in ("group_name", "group_desc"):  # no other process may take them for its own
-        tracer.assume_answer(torch_internals.answer_of_group, asked, {}, answer)
+        tracer.assume_constant_result(torch_internals.answer_of_group, asked, {}, answer)
     return tracer.constant_or_wrap(answer)
 
 
-def _asked(question: str, name: str) -> None:
+def _register_property(question: str, name: str) -> None:
     function: Any = getattr(torch.distributed.distributed_c10d, name)
 
     @handles_named(MODULE, name)
@@ -251,7 +251,7 @@ if torch.distributed.is_available():
             handles_named(MODULE, _name)(functools.partial(_meaning, _function))
     for _name, _question in QUESTIONS.items():
         if hasattr(torch.distributed.distributed_c10d, _name):
-            _asked(_question, _name)
+            _register_property(_question, _name)
     handles_named(MODULE, "_find_or_create_pg_by_ranks_and_tag")(_group_of_ranks)
     for _question in ("group_name", "group_desc"):
         handles(getattr(torch.distributed.ProcessGroup, _question).fget)(functools.partial(_of_group, _question))

@@ -82,7 +82,7 @@ def folds_of_process(*functions: object) -> None:
 def fold_of_process(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """The meaning that :func:`folds_of_process` gives a function."""
     given, named, answer = _computed(tracer, function, arguments, keywords)
-    tracer.assume_answer(function, given, named, answer)
+    tracer.assume_constant_result(function, given, named, answer)
     return tracer.constant_or_wrap(answer)
 
 

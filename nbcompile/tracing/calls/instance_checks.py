@@ -83,7 +83,7 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
 
 def _nominal(cls: type, classes: object) -> object:
     """The classes without the protocols, which were evaluated for a value of class ``cls``."""
-    if not any(map(instances.is_protocol, _asked_classes(classes))):
+    if not any(map(instances.is_protocol, _checked_classes(classes))):
         return classes
     return tuple(part for part in _parts(classes) if not isinstance(part, type) or instances.is_nominal(cls, part))
 
@@ -185,7 +185,7 @@ def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     cls, classes = value.python_type(), class_values(tracer, wanted)
     # Abstract classes and protocols: their result depends on registrations, which no guard reads. It is an assumption
     # of the trace, which the disk cache checks again.
-    for candidate in _asked_classes(classes):
+    for candidate in _checked_classes(classes):
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
                 continue  # answered already
@@ -242,7 +242,7 @@ def _parts(classes: object) -> Iterator[object]:
         yield classes
 
 
-def _asked_classes(classes: object) -> list[type]:
+def _checked_classes(classes: object) -> list[type]:
     """The classes among the values, including those of a union."""
     return [part for part in _parts(classes) if isinstance(part, type) and not isinstance(part, types.GenericAlias)]
 
@@ -282,7 +282,7 @@ def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         )
     cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
     answer = tracer.evaluate(issubclass, (cls, classes))
-    for candidate in _asked_classes(classes):
+    for candidate in _checked_classes(classes):
         if isinstance(cls, type) and answers_by_itself(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
             tracer.assume_subclass(

@@ -19,7 +19,7 @@ import torch
 
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import deque_copies, dict_union, numbers
-from nbcompile.tracing.calls.built_in_answers import takes
+from nbcompile.tracing.calls.built_in_operands import accepts
 from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS, UNARY, Operator
 from nbcompile.tracing.calls.percent_format import filled
 from nbcompile.tracing.calls.sequence_errors import refuse_sequences
@@ -136,7 +136,7 @@ def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> 
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
         return False
     rule = COMPARISONS.get(symbol) or BINARY[symbol.removesuffix("=")]
-    return takes(left, rule.method, right) or takes(right, rule.reflected, left)
+    return accepts(left, rule.method, right) or accepts(right, rule.reflected, left)
 
 
 def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
@@ -283,7 +283,7 @@ def _may_change(tracer: Tracer, left: TensorVariable | NdarrayVariable, rule: Op
     """Return whether the tensor's own in-place method accepts this operand, or a ``__torch_function__`` decides."""
     if not isinstance(left, TensorVariable) or not isinstance(right, WITH_METHODS):
         return True
-    return has_torch_function(tracer, right) or takes(left, rule.in_place_method, right)
+    return has_torch_function(tracer, right) or accepts(left, rule.in_place_method, right)
 
 
 def _repeats(value: VariableTracker) -> bool:

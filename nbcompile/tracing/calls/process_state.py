@@ -89,7 +89,7 @@ def _get_autocast_dtype(tracer: Tracer, arguments: Arguments, keywords: Keywords
 def _attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = [realise(tracer, each).constant() for each in (*arguments, *keywords.values())]
     backends = ATTENTION._cur_sdpa_kernel_backends(*given)
-    tracer.assume_answer(ATTENTION._cur_sdpa_kernel_backends, given, {}, backends)
+    tracer.assume_constant_result(ATTENTION._cur_sdpa_kernel_backends, given, {}, backends)
     return ListVariable([ConstantVariable(each) for each in backends])
 
 

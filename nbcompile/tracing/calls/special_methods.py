@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from collections.abc import Sequence
 
-from nbcompile.tracing.calls.built_in_answers import takes
+from nbcompile.tracing.calls.built_in_operands import accepts
 from nbcompile.tracing.calls.operator_table import COMPARISONS, Operator
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
@@ -40,7 +40,7 @@ def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Variab
                 return result
         # A class in C, or a tracker's own operator, implements it: the other operand's
         # method is not called, and the caller continues with the values themselves.
-        elif takes(owner, name, other):
+        elif accepts(owner, name, other):
             return None
     return None
 

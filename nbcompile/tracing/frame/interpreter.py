@@ -210,10 +210,10 @@ class Interpreter:
         if (subject, cls, answer) not in self.assumed.subclasses:
             self.assumed.subclasses.append((subject, cls, answer))
 
-    def assume_answer(
+    def assume_constant_result(
         self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
     ) -> None:
-        self.assumed.answers.append((function, tuple(arguments), dict(keywords), repr(answer)))
+        self.assumed.constant_results.append((function, tuple(arguments), dict(keywords), repr(answer)))
 
     def note_initialiser(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
         self.assumed.initialisers.append((function, owner, group, lists))

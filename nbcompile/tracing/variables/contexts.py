@@ -66,7 +66,7 @@ class ContextVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "__enter__":
             if self.keeps_state and self.source is not None:  # the user's object would lack the previous state
-                refuse_state(self)
+                raise_unknown_state(self)
             return self.enter(tracer)
         if name == "__exit__":
             self.exit(tracer)
@@ -133,7 +133,7 @@ def decorated(tracer: Tracer, context: ContextVariable, function: VariableTracke
     return DecoratedVariable(context, function)
 
 
-def refuse_state(manager: ContextVariable) -> NoReturn:
+def raise_unknown_state(manager: ContextVariable) -> NoReturn:
     """Break for an exit of a manager that another frame entered, or a copy of an entered one: its state is unknown."""
     raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, manager.describe(), name=manager.cls.__name__)
 
@@ -142,7 +142,7 @@ def expect_distinct(entered: Sequence[ContextVariable]) -> None:
     """Forbid a break in two blocks of one manager: the resume function would enter two, with a state each."""
     for position, manager in enumerate(entered):
         if manager.keeps_entry and manager in entered[:position]:
-            refuse_state(manager)
+            raise_unknown_state(manager)
 
 
 class NullContextVariable(ContextVariable):

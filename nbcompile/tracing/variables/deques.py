@@ -100,13 +100,13 @@ class DequeVariable(ListVariable):
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         iterator = self._over(self, iter)
-        iterator.asks_always = True
+        iterator.raises_at_end = True
         return iterator
 
     def backwards(self, tracer: Tracer) -> VariableTracker:
         """``reversed(d)``."""
         iterator = self._over(TupleVariable(self.items[::-1]), reversed)
-        iterator.read, iterator.gives_up = (lambda tracer, index: self.items[-1 - index]), True
+        iterator.read, iterator.exhausts_early = (lambda tracer, index: self.items[-1 - index]), True
         return iterator
 
     def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> WatchingIteratorVariable:

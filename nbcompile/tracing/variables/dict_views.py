@@ -46,7 +46,7 @@ def iterator_over(
     if owner.cls is collections.OrderedDict:  # it also detects a moved key
         message = "OrderedDict mutated during iteration"
         iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: tuple(owner.entries), message)
-        iterator.gives_up = True
+        iterator.exhausts_early = True
     else:
         message = "dictionary changed size during iteration"
         iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: len(owner.entries), message)

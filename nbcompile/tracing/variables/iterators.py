@@ -176,7 +176,7 @@ class ReversedIteratorVariable(SequenceIteratorVariable):
 class WatchingIteratorVariable(SequenceIteratorVariable):
     """An iterator over a dict, set or deque, which raises an error after a change of the container's size.
 
-    All later steps raise, too, with the exceptions of :attr:`gives_up` and :attr:`asks_always`.
+    All later steps raise, too, with the exceptions of :attr:`exhausts_early` and :attr:`raises_at_end`.
     """
 
     def __init__(
@@ -195,9 +195,9 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         self.contents_before: object = None
         self.read: Callable[[Tracer, int], VariableTracker] | None = None
         """Function that reads the current item of the owner."""
-        self.gives_up = False
+        self.exhausts_early = False
         """True if it is exhausted after the last item, and after an error."""
-        self.asks_always = False
+        self.raises_at_end = False
         """True if it raises even at its end."""
 
     def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
@@ -213,12 +213,12 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         #     dict, set      RuntimeError at each further step, until it was exhausted
         #     OrderedDict    RuntimeError once, then StopIteration; none after the last item
         #     deque          RuntimeError at each further step, also at its end
-        self.is_exhausted |= self.gives_up and self.index >= len(self.sequence.items)
-        if self.is_exhausted and not self.asks_always:
+        self.is_exhausted |= self.exhausts_early and self.index >= len(self.sequence.items)
+        if self.is_exhausted and not self.raises_at_end:
             return None
         # A dict checks its size at each step, and raises "dictionary changed size during iteration".
         if self.state() != self.state_before:
-            self.is_exhausted |= self.gives_up
+            self.is_exhausted |= self.exhausts_early
             # It is nan, which is unequal to every state: from now on each step raises.
             self.state_before = _NOTHING_EQUALS
             tracer.raise_exception(RuntimeError, self.message)

@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
 )
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.contexts import ContextVariable, refuse_state
+from nbcompile.tracing.variables.contexts import ContextVariable, raise_unknown_state
 
 
 class StateVariable(ContextVariable):
@@ -77,7 +77,7 @@ class StateVariable(ContextVariable):
 
     def exit(self, tracer: Tracer) -> None:
         if self.prior is None:
-            refuse_state(self)
+            raise_unknown_state(self)
         self.depth -= 1
         self._apply(tracer, self.prior)
 
@@ -211,13 +211,13 @@ class AutocastVariable(ContextVariable):
 
     def exit(self, tracer: Tracer) -> None:
         if self.entered is None:
-            refuse_state(self)
+            raise_unknown_state(self)
         self.depth -= 1
         tracer.output.exit_autocast(*self.entered)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.depth:
-            refuse_state(self)
+            raise_unknown_state(self)
         if self.source is not None:
             return FromSource(self.source)
         return Call(
@@ -252,19 +252,19 @@ class InferenceModeVariable(ContextVariable):
 
     def enter(self, tracer: Tracer) -> VariableTracker:
         if self.entered is not None:
-            refuse_state(self)
+            raise_unknown_state(self)
         self.entered = tracer.output.enter_inference_mode(self.mode)
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
         if self.entered is None:
-            refuse_state(self)
+            raise_unknown_state(self)
         tracer.output.exit_inference_mode(*self.entered)
         self.entered = None
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.entered is not None:
-            refuse_state(self)
+            raise_unknown_state(self)
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, "inference_mode"), (Constant(self.mode),))
@@ -299,7 +299,7 @@ class WithoutOverridesVariable(ContextVariable):
 
     def exit(self, tracer: Tracer) -> None:
         if self.before is None:
-            refuse_state(self)
+            raise_unknown_state(self)
         state = tracer.overrides
         state.ask_classes, state.ask_modes = self.before
 

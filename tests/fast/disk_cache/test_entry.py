@@ -507,7 +507,7 @@ def test_neither_keeping_nor_loading_runs_code_of_a_tensors_class(process, name,
 
 def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
     """An error while an entry is written gives a warning, and the compiled code runs."""
-    monkeypatch.setattr(entry, "_written", lambda *words: 1 / 0)
+    monkeypatch.setattr(entry, "_entry_content", lambda *words: 1 / 0)
     monkeypatch.setattr(storage, "_warned", set())
     x = torch.randn(4, 8)
     with pytest.warns(errors.StoreWarning, match="f cannot be kept for later processes .ZeroDivisionError"):

@@ -24,10 +24,10 @@ _OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
 """Methods of sequences, which are called last: if neither operand implements the operator as a number."""
 
 
-def takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
+def accepts(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
     """True if a built-in class implements the operator for the operand: the operand's class is then not consulted."""
     kind, operand = _kind(owner), _kind(other)
-    return kind is not object and is_taken(kind, name, operand)
+    return kind is not object and is_accepted(kind, name, operand)
 
 
 def _kind(value: VariableTracker) -> type:
@@ -46,7 +46,7 @@ _SAMPLES: dict[type, Callable[[], object]] = {
 
 
 @functools.cache
-def is_taken(kind: type, name: str, operand: type) -> bool:
+def is_accepted(kind: type, name: str, operand: type) -> bool:
     """True if a method of a built-in class accepts an operand of another one."""
     # Instead of a list of classes that accept each other, the method is called with a sample of each, and the result
     # is cached. An error counts as acceptance: only NotImplemented continues with the other operand.
@@ -56,5 +56,5 @@ def is_taken(kind: type, name: str, operand: type) -> bool:
     with torch_internals.dispatch_modes()._disable_current_modes(), torch._C.DisableTorchFunction():
         try:
             return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
-        except Exception:  # noqa: BLE001 - it answers, with an error
+        except Exception:  # noqa: BLE001 - an error counts as acceptance
             return True
