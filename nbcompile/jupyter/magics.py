@@ -38,7 +38,7 @@ from nbcompile.jupyter.wrapping import VALUE, WRAP, WrappedFunction, decorate_de
 from nbcompile.record.model import Record
 from nbcompile.support import lazy_import
 from nbcompile.tools.compare.job import CannotSendError
-from nbcompile.views import mistakes, sections
+from nbcompile.views import sections, user_errors
 from nbcompile.views.comparison import ComparisonView
 from nbcompile.views.explanation import Explanation
 from nbcompile.views.profile import ProfileView
@@ -187,7 +187,7 @@ class CompileMagics(Magics):
 
 def _has_advice(record: Record) -> bool:
     """True if there is advice for an exception that came before anything was compiled."""
-    found = mistakes.of(record)
+    found = user_errors.of(record)
     return found is not None and bool(found.advice)
 
 

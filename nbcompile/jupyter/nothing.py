@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from nbcompile import config, stance
 from nbcompile.jupyter.wrapping import WrappedFunction
 from nbcompile.record.model import Record
-from nbcompile.views import story
+from nbcompile.views import cell_summary
 
 
 def why(record: Record, wrapped: Sequence[WrappedFunction], *, names_only: bool) -> str:
@@ -41,7 +41,7 @@ def _sentences(record: Record, wrapped: Sequence[WrappedFunction], *, names_only
         yield 'Nothing was compiled: the stance is "force_eager" (set_stance), so that everything ran eagerly.'
         return
     if record.calls:
-        yield story.outcome(record)
+        yield cell_summary.outcome(record)
     called = {each.function for each in record.calls}
     for function in wrapped:
         if function.obstacle:

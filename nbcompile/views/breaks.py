@@ -34,7 +34,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     ended = sum(len(each.frames) for each in distinct)
     about = f"{len(distinct)} distinct, which ended {facts.count(ended, 'frame')}"
     counted = f"{figures.DISTINCT} {figures.ENDED}"
-    return section("breaks", "Graph breaks", parts, more, about=about, figures=counted, opened=True)
+    return section("breaks", "Graph breaks", parts, more, about=about, figures=counted, is_open=True)
 
 
 def _break(index: int, distinct: links.DistinctBreak) -> Markup:
@@ -53,7 +53,7 @@ def _break(index: int, distinct: links.DistinctBreak) -> Markup:
     )
     reasons = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
     # With more than a few, a page of open breaks is longer than the program.
-    return fold(title, stack(cause.stack), reasons, opened=index < 5)
+    return fold(title, stack(cause.stack), reasons, is_open=index < 5)
 
 
 def stack(lines: tuple[StackLine, ...]) -> Markup | None:
@@ -83,7 +83,7 @@ def tree(record: Record, limits: Limits) -> Markup | None:
     # A break that ended one frame is shown at that frame; one that ended several is shown once, above the tree.
     causes = [_cause(record, index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
     about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
-    return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", opened=True)
+    return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", is_open=True)
 
 
 def _cause(record: Record, index: int, distinct: links.DistinctBreak) -> Markup:
@@ -114,7 +114,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     resumes = _resumes(frame, path, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
-    return tag("li", fold(title, graph, python, ended, resumes, opened=break_sentences.is_chain(frame)), below, more)
+    return tag("li", fold(title, graph, python, ended, resumes, is_open=break_sentences.is_chain(frame)), below, more)
 
 
 def _about(record: Record, frame: CompiledFrame, path: str) -> Content:

@@ -168,7 +168,7 @@ def _differences(differences: Sequence[Difference]) -> Markup | None:
     ]  # fmt: skip
     drawn = table("What differs", ("aspect", "where", *NAMES, "known reason"), rows, grid=True)
     unknown = sum(not each.known for each in differences)
-    return section("differences", "Differences", drawn, more, about=f"{unknown} unknown", opened=bool(unknown))
+    return section("differences", "Differences", drawn, more, about=f"{unknown} unknown", is_open=bool(unknown))
 
 
 def _facts(found: Sequence[Fact]) -> Markup:
@@ -177,7 +177,7 @@ def _facts(found: Sequence[Fact]) -> Markup:
             "" if fact.is_time or fact.ours == fact.theirs else chip("differs"))
         for fact in found
     ]  # fmt: skip
-    return section("facts", "Numbers", table("Both compilers", ("", *NAMES, ""), rows, grid=True), opened=True)
+    return section("facts", "Numbers", table("Both compilers", ("", *NAMES, ""), rows, grid=True), is_open=True)
 
 
 def _frame(data: Comparison, pair: FramePair) -> Markup:
@@ -203,7 +203,7 @@ def _lines(pair: FramePair) -> Markup | None:
         for line in shown
     ]  # fmt: skip
     drawn = table("What each line became", ("line", "source", *NAMES), rows, grid=True)
-    return section("lines", "Source", drawn, more, about=facts.location(pair.file, pair.first_line), opened=True)
+    return section("lines", "Source", drawn, more, about=facts.location(pair.file, pair.first_line), is_open=True)
 
 
 def _marks(marks: LineMarks) -> Markup:

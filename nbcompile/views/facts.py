@@ -176,7 +176,7 @@ def repetitions(record: Record) -> dict[str, str]:
     found: dict[str, str] = {}
     for group in links.entries(record):
         firsts: dict[object, str] = {}
-        like: dict[str, str] = {}
+        same_graph: dict[str, str] = {}
         for frame in group:
             # A frame that ends in a graph break is never folded: each of its breaks is shown.
             look: object = None
@@ -186,9 +186,9 @@ def repetitions(record: Record) -> dict[str, str]:
                 look = (frame.skip_reason, frame.instead, *((each.kind, each.stack) for each in frame.breaks))
             if look is not None:
                 first = firsts.setdefault(look, frame.id)
-                like |= {frame.id: first} if first != frame.id else {}
+                same_graph |= {frame.id: first} if first != frame.id else {}
         # Two or three frames are shown in full; more equal ones would hide the differences.
-        found |= like if len(like) >= SEVERAL else {}
+        found |= same_graph if len(same_graph) >= SEVERAL else {}
     return found
 
 

@@ -31,7 +31,7 @@ RECOMPILED = "frames|recompiled"
 
 
 def of_sentence(record: Record) -> str:
-    """Provenance of the numbers in :func:`story.outcome`."""
+    """Provenance of the numbers in :func:`cell_summary.outcome`."""
     breaks = links.distinct_breaks(record)
     compiled = any(each.status == "compiled" for each in record.frames)
     # These sentences have no numbers: "nothing was compiled", "the whole function is one frame".

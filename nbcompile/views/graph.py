@@ -36,10 +36,10 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     if frame.unfinished is not None:
         return _unfinished(frame, frame.unfinished, found, limits)
     if graph is None:
-        return section("graph", "FX graph", tag("p", facts.without_graph(frame)), opened=True)
+        return section("graph", "FX graph", tag("p", facts.without_graph(frame)), is_open=True)
     about = f"{facts.count(len(links.operators(graph)), 'operator')}, as captured"
     return section(
-        "graph", "FX graph", body(frame.function, graph, found, limits), about=about, figures=_COUNTED, opened=True
+        "graph", "FX graph", body(frame.function, graph, found, limits), about=about, figures=_COUNTED, is_open=True
     )
 
 
@@ -49,7 +49,7 @@ def _unfinished(frame: CompiledFrame, graph: Graph, found: links.FrameLinks, lim
     counted = f"unfinished.{figures.OPERATORS}"
     about = f"{facts.count(len(links.operators(graph)), 'operator')}, not compiled"
     drawn = body(frame.function, graph, found, limits, failed=frame.failed.node if frame.failed else "")
-    return section("graph", "FX graph", note, drawn, about=about, figures=counted, opened=True)
+    return section("graph", "FX graph", note, drawn, about=about, figures=counted, is_open=True)
 
 
 _COUNTED = f"graph.{figures.OPERATORS}"
@@ -60,7 +60,7 @@ def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits, f
     drawn = picture(function, graph, found, failed)
     return join([
         drawn or tag("p", NO_LAYOUT, class_="n-quiet"),
-        fold("Table", nodes_table(graph, found, limits), opened=drawn is None),
+        fold("Table", nodes_table(graph, found, limits), is_open=drawn is None),
         fold("Code", _program(graph, found, limits)) if graph.code else None,
     ])  # fmt: skip
 
@@ -117,7 +117,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, drawn
             if note
             else body(frame.function, graph, found, limits)
         )
-        parts.append(fold(title, shown, figures=counted, opened=graph.stage in ("inference", "forward")))
+        parts.append(fold(title, shown, figures=counted, is_open=graph.stage in ("inference", "forward")))
     return section("aten", "ATen graphs", parts, passes.render(frame, limits), about="functional: what lowering sees")
 
 

@@ -29,6 +29,7 @@ from nbcompile.views import (
     break_sentences,
     breaks,
     bytecode,
+    cell_summary,
     facts,
     figures,
     graph,
@@ -40,7 +41,6 @@ from nbcompile.views import (
     sections,
     source,
     steps,
-    story,
     timings,
     what_if,
 )
@@ -177,13 +177,13 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
         "header",
         title,
         tag("ul", [_tile(each) for each in facts.tiles(record)], class_="n-tiles") if record.frames else None,
-        [_sentence(each) for each in story.of(record)],
+        [_sentence(each) for each in cell_summary.of(record)],
         tag("p", "Shortened to stay small: the full report has everything.", class_="n-callout") if shortened else None,
         tag("p", facts.environment(record), class_="n-quiet"),
     )
 
 
-def _sentence(sentence: story.Sentence) -> Markup:
+def _sentence(sentence: cell_summary.Sentence) -> Markup:
     """A sentence, and its line of the user's code."""
     shown = breaks.stack((sentence.location,)) if sentence.location is not None else None
     return join((tag("p", prose(sentence.text), data_r=sentence.reference), shown))
@@ -224,14 +224,14 @@ def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator
     #     further    named only: of many entries with graphs of their own the first (and the last) are drawn
     #     foreign    last, in one fold: a library's functions, in a record of the user's
     shown = record.frames[: limits.frames]
-    like = facts.repetitions(record) if limits.repeated else {}
+    same_graph = facts.repetitions(record) if limits.repeated else {}
     is_about_calls = limits.repeated and "recompilations" in wanted and recompile_causes.is_storm(record)
-    further = _further(record, like, limits.entries) if is_about_calls else {}
+    further = _further(record, same_graph, limits.entries) if is_about_calls else {}
     for index, frame in enumerate(shown):
-        if frame.id in like or frame.id in further or _is_foreign(frame, shown):
+        if frame.id in same_graph or frame.id in further or _is_foreign(frame, shown):
             continue
-        yield _frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls)
-        yield from _followers(frame, shown, like, _repetitions)
+        yield _frame(record, frame, wanted, limits, is_open=index == 0 and not is_about_calls)
+        yield from _followers(frame, shown, same_graph, _repetitions)
         yield from _followers(frame, shown, further, _others)
     yield from _foreign(record, [frame for frame in shown if _is_foreign(frame, shown)], wanted, limits)
     if hidden := len(record.frames) - len(shown):
@@ -249,10 +249,10 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
     if frames:
         names = facts.shortened(dict.fromkeys(map(facts.library, frames)))
         title = (tag("b", f"{facts.count(len(frames), 'frame')} of library functions"), " ", tag("small", names))
-        yield fold(title, [_frame(record, each, wanted, limits, opened=False) for each in frames])
+        yield fold(title, [_frame(record, each, wanted, limits, is_open=False) for each in frames])
 
 
-def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, str]:
+def _further(record: Record, same_graph: dict[str, str], entries: int) -> dict[str, str]:
     """Entries that are named instead of drawn: a map from the id of each to the id of the function's first entry.
 
     With ``entries`` 1 only the first is drawn; with 2 the first and the last, or all if there are fewer than
@@ -261,11 +261,11 @@ def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, st
     found: dict[str, str] = {}
     for group in links.entries(record):
         compiled = [frame.id for frame in group if frame.status == "compiled"]
-        own = [compile_id for compile_id in compiled if compile_id not in like]
+        own = [compile_id for compile_id in compiled if compile_id not in same_graph]
         if len(own) >= (SEVERAL_GRAPHS if entries > 1 else 2):
             shown = {own[0], own[-1]} if entries > 1 else {own[0]}
             # An entry with the graph of one that is drawn is listed with that one, and not here.
-            hidden = [each for each in compiled if each not in shown and like.get(each) not in shown]
+            hidden = [each for each in compiled if each not in shown and same_graph.get(each) not in shown]
             found |= dict.fromkeys(hidden, own[0])
     return found
 
@@ -319,7 +319,7 @@ FEW = 5
 _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
 
 
-def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, opened: bool) -> Markup:
+def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, is_open: bool) -> Markup:
     """Render one frame; on a wide page its graph is in its own column."""
     found = links.frame_links(frame)
     make = {
@@ -336,7 +336,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     # Lambdas, so that an omitted section is not built: a few of them take most of the time of a page.
     rendered = [make[name]() for name in wanted if name in make]
     # A section that is requested by name is unfolded.
-    if opened and len(wanted) <= FEW:
+    if is_open and len(wanted) <= FEW:
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = break_sentences.ended_by(frame, links.distinct_breaks(record))
@@ -355,7 +355,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         else None,
     )
     body = tag("div", rendered, class_="n-split")
-    return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
+    return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=is_open)
 
 
 ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -26,13 +27,13 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     if compiled is None:
         return None
     kernels, more = limits.cut(in_order(compiled))
-    drawn = _first_of_their_kind(compiled.kernels)
     names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
+    context = _KernelContext(found, names, limits, _first_of_their_kind(compiled.kernels), is_open=len(kernels) == 1)
     shown = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
         parts.render(frame, found, limits),
         gpu.roofline(compiled),
-        [_kernel(each, at, found, names, limits, drawn[each.id], opened=len(kernels) == 1) for at, each in kernels],
+        [_kernel(kernel, index, context) for index, kernel in kernels],
         more,
         _fusions(compiled, found, limits), _buffers(compiled, found, limits), memory.render(compiled, found, limits),
         fold("Wrapper: allocates and launches", listing(compiled.wrapper, limits=limits)) if compiled.wrapper else None,
@@ -76,18 +77,23 @@ def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
     }
 
 
-def _kernel(
-    kernel: Kernel,
-    index: int,
-    found: links.FrameLinks,
-    names: dict[str, str],
-    limits: Limits,
-    like: str,
-    *,
-    opened: bool,
-) -> Markup:
+@dataclass(frozen=True, slots=True)
+class _KernelContext:
+    """What the kernels of one frame have in common when they are drawn."""
+
+    found: links.FrameLinks
+    names: dict[str, str]
+    """Names of the captured nodes, by id."""
+    limits: Limits
+    first_equal: dict[str, str]
+    """Name of the first kernel with an equal program, by id."""
+    is_open: bool
+
+
+def _kernel(kernel: Kernel, index: int, context: _KernelContext) -> Markup:
+    found, limits, first = context.found, context.limits, context.first_equal[kernel.id]
     origins = found.captured(kernel.id)
-    computed = facts.shortened((names.get(each, each) for each in origins), _NAMED)
+    computed = facts.shortened((context.names.get(origin, origin) for origin in origins), _NAMED)
     about = "; ".join(filter(None, (f"computes {computed}" if computed else "", kernel.reason)))
     language = chip(_LANGUAGES.get(kernel.language, kernel.language))
     counted = f"compiled_graph.kernels.{index}|origins|beyond.{_NAMED}" if len(origins) > _NAMED else ""
@@ -100,15 +106,15 @@ def _kernel(
             else tag("p", title, data_n=words(origins))
         )
     # Layers of a model have equal kernels. One source is shown, as one function is compiled (codegen/cpp.py).
-    if like != kernel.name and limits.repeated:
-        return tag("p", title, tag("small", f"; the program of {like}, for other buffers"), data_n=words(origins))
+    if first != kernel.name and limits.repeated:
+        return tag("p", title, tag("small", f"; the program of {first}, for other buffers"), data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)
     roles = {each.line: each.role for each in kernel.lines}
     program = listing(
         kernel.source, kernel.language if index < _COLOURED else "", limits,
         lambda index: words(by_line.get(index + 1, ())), lambda index: _ROLES.get(roles.get(index + 1, ""), ""),
     )  # fmt: skip
-    return fold(title, gpu.render(kernel, by_line, limits), gpu.candidates(kernel), program, opened=opened)
+    return fold(title, gpu.render(kernel, by_line, limits), gpu.candidates(kernel), program, is_open=context.is_open)
 
 
 _COLOURED = 8

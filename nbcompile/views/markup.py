@@ -140,16 +140,16 @@ def clipped(text: str) -> str:
 
 
 def section(
-    name: str, title: str, *body: Content, about: Content = "", figures: str = "", opened: bool = False
+    name: str, title: str, *body: Content, about: Content = "", figures: str = "", is_open: bool = False
 ) -> Markup:
     """A titled part that folds; ``figures`` is what the numbers in ``about`` count (figures.py)."""
     heading = tag("summary", tag("b", title), " ", tag("small", about, data_r=figures) if about else None)
-    return tag("details", heading, body, data_s=name, open=opened)
+    return tag("details", heading, body, data_s=name, open=is_open)
 
 
-def fold(title: Content, *body: Content, figures: str = "", opened: bool = False) -> Markup:
+def fold(title: Content, *body: Content, figures: str = "", is_open: bool = False) -> Markup:
     """A smaller part that folds, inside a section."""
-    return tag("details", tag("summary", title, data_r=figures), body, open=opened)
+    return tag("details", tag("summary", title, data_r=figures), body, open=is_open)
 
 
 def chip(text: str, tone: str = "") -> Markup:

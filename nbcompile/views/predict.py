@@ -246,7 +246,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         return None
     items = [tag("li", _question(each), data_a=each.answer) for each in chosen_questions]
     about = f"{facts.count(len(chosen_questions), 'question')}; the answers are worked out from the record"
-    return section("predict", "Predict", tag("ol", items, class_="n-ask"), more, about=about, opened=True)
+    return section("predict", "Predict", tag("ol", items, class_="n-ask"), more, about=about, is_open=True)
 
 
 def _question(question: Question) -> Markup:

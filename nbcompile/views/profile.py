@@ -170,7 +170,7 @@ def _lines(data: Profile) -> Markup:
         rows.append(row(name, *figures, source, f"line {other}" if (other := _together(line)) else ""))
     where = f" of {PurePath(min(files)).name}" if len(files) == 1 else ""
     caption = f"Kernels that compute each line{where}; a kernel of several lines counts at each of them"
-    return section("profile_lines", "Lines", table(caption, HEAD_OF_LINES, rows, grid=True), more, opened=True)
+    return section("profile_lines", "Lines", table(caption, HEAD_OF_LINES, rows, grid=True), more, is_open=True)
 
 
 def _kernels(data: Profile) -> Markup:
@@ -178,5 +178,5 @@ def _kernels(data: Profile) -> Markup:
     rows = [row(tag("td", code(cells[0])), *cells[1:]) for cells in (_cells(kernel, data) for kernel in shown)]
     drawn = table("Kernels and operators, slowest first", HEAD_OF_KERNELS, rows, grid=True)
     return section(
-        "profile_kernels", "Kernels", drawn, more, about=facts.count(len(data.kernels), "kernel"), opened=True
+        "profile_kernels", "Kernels", drawn, more, about=facts.count(len(data.kernels), "kernel"), is_open=True
     )

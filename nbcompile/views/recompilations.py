@@ -32,7 +32,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     parts = [
         _cause(record, cause)
         if len(cause.frames) >= facts.SEVERAL and limits.repeated
-        else [_recompile(record, frame, limits, opened=len(recompiled) < 4) for frame in cause.frames]
+        else [_recompile(record, frame, limits, is_open=len(recompiled) < 4) for frame in cause.frames]
         for cause in shown
     ]
     about = f"{facts.recompilations(record)}: no cache entry accepted the call"
@@ -44,7 +44,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         more,
         about=about,
         figures=figures.RECOMPILED,
-        opened=True,
+        is_open=True,
     )
 
 
@@ -110,7 +110,7 @@ def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame,
 # --- one recompilation -------------------------------------------------------------------------
 
 
-def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup:
+def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, is_open: bool) -> Markup:
     rows = []
     for failed in frame.failed_guards:
         no = refusals.refusal(record, failed)
@@ -124,7 +124,7 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
     why = f" {_why(frame)}"
     title = (code(frame.id), " ", tag("b", frame.function), why)
     head = ("entry", "refused because of", "expected", "actual", "your line")
-    return join((table(title, head, rows), _changed(record, frame, limits, opened=opened)))
+    return join((table(title, head, rows), _changed(record, frame, limits, is_open=is_open)))
 
 
 def _cause(record: Record, cause: recompile_causes.Cause) -> Markup:
@@ -141,7 +141,7 @@ def _cause(record: Record, cause: recompile_causes.Cause) -> Markup:
     shown = [tag("p", text, class_="n-quiet") for text in recompile_causes.remedies_of(cause)]
     values = tag("p", title, ". The entries expect: ", code(facts.shortened(cause.values, ROWS)))
     head = ("entry", "guard of the newest older entry, which failed", "outcome")
-    entries = fold("Entry by entry", table("What each entry refused because of", head, rows), opened=len(rows) <= ROWS)
+    entries = fold("Entry by entry", table("What each entry refused because of", head, rows), is_open=len(rows) <= ROWS)
     return join((values, stack(no.stack[-1:]) if no.stack else None, shown, entries))
 
 
@@ -168,7 +168,7 @@ def _what(no: refusals.Refusal) -> str:
     return f"{no.what}, dimension {no.dimension}" if no.dimension else no.what
 
 
-def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup | None:
+def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, is_open: bool) -> Markup | None:
     """Guards that the new entry has and the one before it lacks, and the reverse."""
     before = previous(record, frame)
     found = changes(before, frame) if before is not None else []
@@ -178,7 +178,7 @@ def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bo
     looks = {"+": "n-ok", "-": "n-bad"}
     marked = [tag("span", line, "\n", class_=looks.get(line[:1])) for line in shown]
     program = tag("pre", tag("code", marked), class_="n-code")
-    return fold(f"What changed from {before.id}", program, more, opened=opened and len(found) < 16)
+    return fold(f"What changed from {before.id}", program, more, is_open=is_open and len(found) < 16)
 
 
 def previous(record: Record, frame: CompiledFrame) -> CompiledFrame | None:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
-from nbcompile.views import annotated_source, facts, mistakes
+from nbcompile.views import annotated_source, facts, user_errors
 from nbcompile.views.graph import words
 from nbcompile.views.markup import Cut, Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
 
@@ -29,18 +29,18 @@ _LOOKS = {
 
 def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
     """The annotated source of a frame."""
-    lines = mistakes.marked(record, frame, annotated_source.source_lines(record, frame, found))
+    lines = user_errors.marked(record, frame, annotated_source.source_lines(record, frame, found))
     where = facts.location(frame.file, frame.first_line)
     if not lines:
         return section(
-            "source", "Source", tag("p", "The source of this function is not known."), about=where, opened=True
+            "source", "Source", tag("p", "The source of this function is not known."), about=where, is_open=True
         )
     # Highlighted whole and then divided into lines: a lexer needs what came before (a docstring, a bracket).
     pieces = highlighted(frame.source, cuts=lambda index: _cuts(found.spans.get(frame.first_line + index, ())))
     shown, more = limits.cut(list(zip(lines, pieces, strict=True)))
     drawn = tag("pre", tag("code", [_line(line, text) for line, text in shown]), class_="n-code n-src")
     return section(
-        "source", "Source", drawn, more, _inlined(frame, limits), about=where, figures="first_line", opened=True
+        "source", "Source", drawn, more, _inlined(frame, limits), about=where, figures="first_line", is_open=True
     )
 
 

@@ -50,7 +50,7 @@ def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
     data = tag("script", Markup(as_script(packed(frame))), type="application/json")
     about = f"{facts.count(len(frame.steps), 'instruction')} of the symbolic interpreter"
     return section(
-        "steps", "Steps", tag("div", listing, more, data, class_="n-steps"), about=about, figures="steps", opened=True
+        "steps", "Steps", tag("div", listing, more, data, class_="n-steps"), about=about, figures="steps", is_open=True
     )
 
 

@@ -25,20 +25,20 @@ from nbcompile.views import (
     annotated_source,
     break_sentences,
     bytecode,
+    cell_summary,
     facts,
     gpu,
     kernels,
     lines,
     memory,
-    mistakes,
     parts,
     passes,
     predict,
     recompilations,
     sections,
     steps,
-    story,
     timings,
+    user_errors,
     what_if,
 )
 
@@ -131,7 +131,7 @@ def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]
 def _summary(record: Record) -> Iterator[str]:
     yield f"nbcompile: {record.function}"
     yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
-    for sentence in story.of(record):
+    for sentence in cell_summary.of(record):
         said = sentence.text.replace("`", "")
         yield from lines.wrapped(said, rest="    ") if len(said) > lines.WIDTH else [said]
         if sentence.location is not None:
@@ -218,7 +218,7 @@ def _breaks(record: Record) -> Iterator[str]:
 
 
 def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    lines = mistakes.marked(record, frame, annotated_source.source_lines(record, frame, links.frame_links(frame)))
+    lines = user_errors.marked(record, frame, annotated_source.source_lines(record, frame, links.frame_links(frame)))
     width = min(max((len(each.code) for each in lines), default=0), 48)
     for line in lines:
         note = "; ".join(note.text for note in line.notes)

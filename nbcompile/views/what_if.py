@@ -45,7 +45,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         parts,
         more,
         about=_ABOUT,
-        opened=not recompile_causes.is_storm(record),
+        is_open=not recompile_causes.is_storm(record),
     )
 
 

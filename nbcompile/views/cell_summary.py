@@ -20,7 +20,7 @@ from itertools import islice
 
 from nbcompile.record import links, model
 from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record, StackLine
-from nbcompile.views import break_sentences, facts, figures, mistakes, refusals
+from nbcompile.views import break_sentences, facts, figures, refusals, user_errors
 from nbcompile.views.facts import count
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -44,7 +44,7 @@ def of(record: Record) -> list[Sentence]:
     """The summary in words."""
     # In the order of a reader's questions: did my program fail, was it compiled, what
     # runs now, where does a graph end, why was it compiled again, what ran eagerly?
-    sentences = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
+    sentences = [*_user_error(record), Sentence(outcome(record), figures.of_sentence(record))]
     sentences += _work(record)
     sentences += islice(_through_aten(record), FEW)
     sentences += _loaded(record)
@@ -55,9 +55,9 @@ def of(record: Record) -> list[Sentence]:
     return sentences
 
 
-def _mistake(record: Record) -> Iterator[Sentence]:
+def _user_error(record: Record) -> Iterator[Sentence]:
     """The exception that ended the user's program, which comes first."""
-    found = mistakes.of(record)
+    found = user_errors.of(record)
     if found is None or found.location is None:
         return
     message = found.message.strip().partition("\n")[0].replace("`", "'")
@@ -66,7 +66,7 @@ def _mistake(record: Record) -> Iterator[Sentence]:
     text = f"{where} raises `{found.error}` at line {found.location.line}"
     reference = f"raised.stack.{found.position}.line" if found.position >= 0 else ""
     yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.location)
-    if called := mistakes.call(found):
+    if called := user_errors.call(found):
         yield Sentence(called)
     if found.advice:
         yield Sentence(found.advice)
@@ -195,8 +195,8 @@ def _breaks(record: Record) -> Iterator[Sentence]:
 
 
 def _call_that_raises(record: Record, cause: model.Break) -> str:
-    """Description of a breaking call that is itself the program's mistake; "" if it is not."""
-    found = mistakes.of(record)
+    """Description of a breaking call that is itself the error of the program; "" if it is not."""
+    found = user_errors.of(record)
     if found is None or found.location is None or not cause.callee:
         return ""
     at, raised = cause.stack[-1], found.location

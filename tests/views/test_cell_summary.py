@@ -13,12 +13,12 @@ import nbcompile
 from nbcompile import api, config
 from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.record import links, model
-from nbcompile.views import facts, html, story, text
+from nbcompile.views import cell_summary, facts, html, text
 from tests.views import sample_records as sample
 
 
 def told(record):
-    return [each.text for each in story.of(record)]
+    return [each.text for each in cell_summary.of(record)]
 
 
 def test_a_break_is_shown_at_the_users_line():
@@ -117,10 +117,10 @@ def test_repeated_events_are_shown_a_few_times():
         dataclasses.replace(
             each, failed_guards=[dataclasses.replace(each.failed_guards[0], source=f"L['x{index}']", reason="")]
         )
-        for index, each in enumerate(record.frames[1:2] * (story.FEW + 1))
+        for index, each in enumerate(record.frames[1:2] * (cell_summary.FEW + 1))
     ]
     various = told(dataclasses.replace(record, frames=(record.frames[0], *others)))
-    assert sum("compiled again" in each for each in various) == story.FEW
+    assert sum("compiled again" in each for each in various) == cell_summary.FEW
     assert "Other causes led to recompilations, too." in various
 
 

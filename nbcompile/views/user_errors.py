@@ -9,7 +9,7 @@
 The operator is the one that failed while it was traced, or the one in the kernel that met a wrong index. What to
 change is a table by the exception's class and text; where nothing is known, nothing is said.
 
-In torch: nothing; only the traceback. Read next: nbcompile/views/story.py
+In torch: nothing; only the traceback. Read next: nbcompile/views/cell_summary.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OWN_ERRORS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class UserError:
     """Exception of the user's program, with its context."""
 
     error: str
@@ -43,7 +43,7 @@ class Mistake:
     advice: str = ""
 
 
-def of(record: Record) -> Mistake | None:
+def of(record: Record) -> UserError | None:
     """Exception that ended a record; None if it was not of the user's program."""
     raised = record.raised
     if raised is None or raised.error in OWN_ERRORS:
@@ -89,7 +89,7 @@ def _carets(code: str, at: StackLine) -> str:
     return " " * indent + (annotated_source.carets(at) or "^" * len(code.strip()))
 
 
-def _while_traced(record: Record, raised: Raised) -> Mistake | None:
+def _while_traced(record: Record, raised: Raised) -> UserError | None:
     """The operator that failed on its inputs when it was traced, at a line of the traceback."""
     for frame in reversed(record.frames):
         failed = frame.failed
@@ -134,9 +134,9 @@ TRACED = "TorchRuntimeError"
 """Exception of the compiler for an operator that fails on its inputs."""
 
 
-def _traced(failed: FailedCall, location: StackLine, position: int) -> Mistake:
+def _traced(failed: FailedCall, location: StackLine, position: int) -> UserError:
     operator = facts.short_target(failed.operator)
-    return Mistake(failed.error, failed.message, location, position, operator, failed.arguments)
+    return UserError(failed.error, failed.message, location, position, operator, failed.arguments)
 
 
 _INDEXING = frozenset({
@@ -146,7 +146,7 @@ _INDEXING = frozenset({
 })  # fmt: skip
 
 
-def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
+def _in_a_kernel(record: Record, raised: Raised) -> UserError | None:
     """The operator for a wrong index in a generated kernel: the only one in it that takes indices."""
     for frame in reversed(record.frames) if raised.kernel else ():
         kernels_run = frame.compiled_graph.kernels if frame.compiled_graph else ()
@@ -160,7 +160,7 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
     return None
 
 
-def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
+def _run_as_written(record: Record, raised: Raised) -> UserError | None:
     """The operator for a wrong index in a graph, after which the frame ran eagerly: that of the line that raised."""
     for frame in reversed(record.frames) if raised.error in ("IndexError", "RuntimeError") else ():
         at = links.own_location(frame, tuple(reversed(raised.stack)))
@@ -178,18 +178,18 @@ def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
     return None
 
 
-def _indexed(raised: Raised, frame: CompiledFrame, node: Node, position: int) -> Mistake:
+def _indexed(raised: Raised, frame: CompiledFrame, node: Node, position: int) -> UserError:
     tensors = [each for each in _nodes(frame, node.inputs) if each.shape is not None]
     arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
     location = links.own_location(frame, node.stack)
-    return Mistake(raised.error, raised.message, location, position, facts.short_target(node.target), arguments)
+    return UserError(raised.error, raised.message, location, position, facts.short_target(node.target), arguments)
 
 
 def _nodes(frame: CompiledFrame, ids: tuple[str, ...]) -> Iterator[Node]:
     return (node for node in (frame.graph.nodes if frame.graph else ()) if node.id in ids)
 
 
-def _elsewhere(record: Record, raised: Raised) -> Mistake:
+def _elsewhere(record: Record, raised: Raised) -> UserError:
     """The user's innermost line; where Python ran it after a break, the break knows the columns."""
     known = {each.file for each in record.frames}
     position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
@@ -202,20 +202,20 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
         location = next((one for one in lines if (one.file, one.line) == (location.file, location.line)), location)
     if location.column < 0:
         location = replace(location, column=0, end_column=len(location.code))
-    return Mistake(raised.error, raised.message, location, position)
+    return UserError(raised.error, raised.message, location, position)
 
 
 # --- in words ------------------------------------------------------------------------------------
 
 
-def call(mistake: Mistake) -> str:
+def call(user_error: UserError) -> str:
     """Call of the operator with its inputs; "" if unknown."""
-    tensors = [each for each in mistake.arguments if each.shape is not None]
-    if not mistake.operator or not tensors:
+    tensors = [each for each in user_error.arguments if each.shape is not None]
+    if not user_error.operator or not tensors:
         return ""
     several = len({each.device for each in tensors}) > 1
     shown = [f"`{facts.readable(each.name)}` `{type_of(each, device=several)}`" for each in tensors]
-    return f"`{mistake.operator}` is called with {', '.join(shown)}."
+    return f"`{user_error.operator}` is called with {', '.join(shown)}."
 
 
 def type_of(argument: Argument, *, device: bool = False) -> str:
@@ -224,11 +224,11 @@ def type_of(argument: Argument, *, device: bool = False) -> str:
     return facts.type_of(node) + (f" on {argument.device}" if device else "")
 
 
-def _advice(mistake: Mistake) -> str:
+def _advice(user_error: UserError) -> str:
     # The first row that fits is taken: one for a certain operator comes before one for any.
     for error, pattern, operators, text in _ADVICE:
-        found = re.search(pattern, mistake.message)
-        if found and mistake.error in error.split() and (not operators or mistake.operator in operators.split()):
+        found = re.search(pattern, user_error.message)
+        if found and user_error.error in error.split() and (not operators or user_error.operator in operators.split()):
             return text.format(*found.groups(), **{name: value or "?" for name, value in found.groupdict().items()})
     return ""
 

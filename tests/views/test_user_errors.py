@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from nbcompile.record.model import Argument, Raised, StackLine
-from nbcompile.views import mistakes
-from nbcompile.views.mistakes import Mistake
+from nbcompile.views import user_errors
+from nbcompile.views.user_errors import UserError
 from tests.views import sample_records
 
-ROWS = mistakes._ADVICE
+ROWS = user_errors._ADVICE
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1] or row[0])
@@ -26,7 +26,7 @@ def test_a_row_can_be_filled(row):
 
 
 def advice(error: str, message: str, operator: str = "") -> str:
-    return mistakes._advice(Mistake(error, message, None, -1, operator))
+    return user_errors._advice(UserError(error, message, None, -1, operator))
 
 
 def test_the_first_row_that_fits_is_taken():
@@ -43,9 +43,9 @@ def test_the_first_row_that_fits_is_taken():
 def test_exceptions_of_the_compiler_are_no_mistakes():
     """Exceptions of the compiler, and a missing exception, are no mistakes of the user."""
     record = sample_records.simple()
-    assert mistakes.of(record) is None
-    for error in mistakes.OWN_ERRORS:
-        assert mistakes.of(replace(record, raised=Raised(error, "text", (StackLine("a.py", 1, "f", "x"),)))) is None
+    assert user_errors.of(record) is None
+    for error in user_errors.OWN_ERRORS:
+        assert user_errors.of(replace(record, raised=Raised(error, "text", (StackLine("a.py", 1, "f", "x"),)))) is None
 
 
 def test_a_line_of_python_is_marked():
@@ -56,10 +56,10 @@ def test_a_line_of_python_is_marked():
         StackLine(frame.file, frame.first_line, "f", frame.source.splitlines()[0]),
         StackLine("lib.py", 9, "g", "raise KeyError"),
     )
-    found = mistakes.of(replace(record, raised=Raised("KeyError", "'a'", stack)))
+    found = user_errors.of(replace(record, raised=Raised("KeyError", "'a'", stack)))
     assert (found.error, found.location.line, found.position) == ("KeyError", frame.first_line, 0)
     assert found.location.column == 0 and "`.keys()`" in found.advice
-    assert mistakes.of(replace(record, raised=Raised("KeyError", "'a'", ()))) is None, (
+    assert user_errors.of(replace(record, raised=Raised("KeyError", "'a'", ()))) is None, (
         "without a line there is nothing to show"
     )
 
@@ -71,9 +71,13 @@ def test_a_call_is_said_with_its_tensors():
     )
     number = Argument("k", None, "", "")
     assert (
-        mistakes.call(Mistake("E", "", None, -1, "mm", (x, number, w)))
+        user_errors.call(UserError("E", "", None, -1, "mm", (x, number, w)))
         == "`mm` is called with `x` `f32[2, 16]`, `w` `f32[8, 4]`."
     )
     other = replace(w, device="cuda:0")
-    assert mistakes.call(Mistake("E", "", None, -1, "mm", (x, other))).endswith("`w` `f32[8, 4] on cuda:0`.")
-    assert mistakes.call(Mistake("E", "", None, -1, "mm", (number,))) == "" == mistakes.call(Mistake("E", "", None, -1))
+    assert user_errors.call(UserError("E", "", None, -1, "mm", (x, other))).endswith("`w` `f32[8, 4] on cuda:0`.")
+    assert (
+        user_errors.call(UserError("E", "", None, -1, "mm", (number,)))
+        == ""
+        == user_errors.call(UserError("E", "", None, -1))
+    )
