@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from nbcompile.dispatch.hook import BackendKey, FrameCallback, SkipFrame
     from nbcompile.guarding.group import GroupGuards
     from nbcompile.guarding.prepared import Conditions
+    from nbcompile.ir.compiled_artifact import ArtifactBuilder
     from nbcompile.options import Options
+    from nbcompile.rewriting.residual import Residual
 
 Tree = TypeVar("Tree")
 GraphFunction = Callable[..., Any]
@@ -61,6 +63,18 @@ class CallInstaller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledParts:
+    """The results of the stages for one frame, of which a later process makes a compiled frame again."""
+
+    trace: Trace
+    guards: tuple[Guard, ...]
+    residual: Residual
+    function: GraphFunction | None
+    """The compiled graph; None for a frame without a graph."""
+    artifact: ArtifactBuilder
+
+
+@dataclass(frozen=True, slots=True)
 class Hooks:
     """The functions that ``fast/`` may replace, in the order in which a call meets them."""
 
@@ -85,7 +99,7 @@ class Hooks:
     """The evaluator of conditions on sizes; None: Python."""
     build_guard_tree: Callable[[Callable[[], Any]], Any] = build_now
     """Build torch's guard tree, without the modules that torch would import for it."""
-    store_frame: Callable[..., None] = nothing
+    store_frame: Callable[[Frame, Options, CompiledParts], None] = nothing
     """Store a compiled frame for later processes."""
     store_skipped: Callable[..., None] = nothing
     """Store that there is nothing to compile in a frame."""

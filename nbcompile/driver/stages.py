@@ -85,7 +85,8 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
         residual = build_residual(frame, trace, compiled, observer)
         observed_values.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         # Last: an entry is stored only if its check and its program could be built.
-        hooks.active().store_frame(frame, options, trace, guards, residual, compiled.function, compiled.artifact)
+        parts = hooks.CompiledParts(trace, guards, residual, compiled.function, compiled.artifact)
+        hooks.active().store_frame(frame, options, parts)
         return CompiledFrame(observer.compile_id, residual.code, check, options.backend)
     finally:
         # Whatever happens: the trace refers to the call's tensors.

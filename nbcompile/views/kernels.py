@@ -79,7 +79,7 @@ def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _KernelContext:
-    """What the kernels of one frame have in common when they are drawn."""
+    """Links, names and limits that all kernels of one frame are drawn with."""
 
     found: links.FrameLinks
     names: dict[str, str]

@@ -1,6 +1,6 @@
-"""One compiled frame, kept for the next process, and taken up again.
+"""Stores one compiled frame in the compile cache, and loads it in a later process.
 
-    keep(...)      after a compile: guards, program and kernels as data, which writer.py writes when the call is over;
+    store(...)     after a compile: guards, program and kernels as data, which writer.py writes when the call is over;
                    or the reason why not
     load(...)      at a call that no code accepts: the first entry whose guards hold of that very call
 
@@ -12,7 +12,7 @@ In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import CodeType
@@ -26,7 +26,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, answers_of_classes
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import Source
-from nbcompile.capture.trace import Assumptions, Trace
+from nbcompile.capture.trace import Assumptions
 from nbcompile.dispatch import observed_values
 from nbcompile.fast import guard_groups
 from nbcompile.fast.disk_cache import (
@@ -48,7 +48,7 @@ from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import GuardsDoNotHold
-from nbcompile.ir.compiled_artifact import ArtifactBuilder
+from nbcompile.hooks import CompiledParts
 from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual
@@ -68,52 +68,44 @@ class Found:
     skip_reason: str = ""
 
 
-def keep(
-    frame: Frame,
-    options: Options,
-    trace: Trace,
-    guards: tuple[Guard, ...],
-    residual: Residual,
-    graph: Callable[..., object] | None,
-    artifact: ArtifactBuilder,
-    draft: FrameDraft | None,
-) -> None:
-    """Have written down what was compiled; the record says where that cannot be done, and why.
+def store(frame: Frame, options: Options, parts: CompiledParts, draft: FrameDraft | None) -> None:
+    """Store a compiled frame in the compile cache; the record gives the reason if that is impossible.
 
-    All objects of the program are described now, as they may be others when the call is over.
+    The objects of the program are described now, as they may have changed when the call is over.
     """
     with _recorded_errors(frame.code.co_qualname, draft):
         key = keys.key(frame.code, options)
         # What belongs to this call (values, sources) is described now; the graph's part may come later, from the
         # backward or a compilation in the background.
         with descriptions.memoized():
-            inputs = [each.source for each in trace.graph.inputs] if trace.graph else []
-            content = _entry_content(frame, trace.assumed, guards, inputs)
-            content["program"] = programs.write(residual, frame, graph)
-            shown = operator_warnings.of_graph(trace.graph.module) if trace.graph else ()
+            graph = parts.trace.graph
+            inputs = [graph_input.source for graph_input in graph.inputs] if graph else []
+            content = _entry_content(frame, parts.trace.assumed, parts.guards, inputs)
+            content["program"] = programs.write(parts.residual, frame, parts.function)
+            shown = operator_warnings.of_graph(graph.module) if graph else ()
             content["warnings"] = stored_warnings.write(shown, frame.code)
 
         def finish() -> None:
             with _recorded_errors(frame.code.co_qualname, draft):
-                compiled = None if graph is None else graphs.write(artifact)
+                compiled = None if parts.function is None else graphs.write(parts.artifact)
                 write_later(key, {**content, "graph": compiled}, frame, draft)
 
-        # ``artifact.ready`` is a list while something of the graph is still to be compiled.
-        if artifact.ready is None:
+        # ``ready`` is a list while something of the graph is still to be compiled.
+        if parts.artifact.ready is None:
             finish()
         else:
-            artifact.ready.append(finish)
+            parts.artifact.ready.append(finish)
 
 
-def keep_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
-    """Have written down that there is nothing to compile in a frame: later processes need no trace to find out."""
+def store_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
+    """Store that there is nothing to compile in a frame: later processes need no trace to find out."""
     with _recorded_errors(frame.code.co_qualname, None), descriptions.memoized():
         content = _entry_content(frame, assumed, guards, [])
         write_later(keys.key(frame.code, options), {**content, "graph": None, "skip_reason": reason}, frame, None)
 
 
 def write_later(key: str, content: dict[str, Any], frame: Frame, draft: FrameDraft | None) -> None:
-    """Queue an entry, which is data by now: making text of it takes longer than all the rest."""
+    """Queue an entry for the writer: converting it to text takes longer than everything else."""
     where, name = storage.folder(key).absolute(), frame.code.co_qualname
     shown = None if draft is None else draft.frame()
 

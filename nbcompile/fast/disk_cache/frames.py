@@ -8,22 +8,19 @@ In torch: nothing there starts without tracing. Read next: nbcompile/fast/disk_c
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
-from nbcompile.capture.trace import Assumptions, Trace
+from nbcompile.capture.trace import Assumptions
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, SkipFrame, skip_code
 from nbcompile.fast.disk_cache import entry, record_pages
-from nbcompile.ir.compiled_artifact import ArtifactBuilder
+from nbcompile.hooks import CompiledParts
 from nbcompile.ir.profiler_ranges import of_frame
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.recording import frame_links
-from nbcompile.rewriting.residual import Residual
 
 
 def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
@@ -62,19 +59,11 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | Sk
     return CompiledFrame(compile_id, found.residual.code, found.check, options.backend)
 
 
-def store(
-    frame: Frame,
-    options: Options,
-    trace: Trace,
-    guards: tuple[Guard, ...],
-    residual: Residual,
-    graph: Callable[..., object] | None,
-    parts: ArtifactBuilder,
-) -> None:
-    """Store what was compiled, for later processes."""
+def store(frame: Frame, options: Options, parts: CompiledParts) -> None:
+    """Store a compiled frame for later processes."""
     if config.warm_start:
         with recorder.stage("store"):
-            entry.keep(frame, options, trace, guards, residual, graph, parts, recorder.draft())
+            entry.store(frame, options, parts, recorder.draft())
 
 
 def store_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
@@ -83,4 +72,4 @@ def store_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Gua
     Not while someone records: what is shown of a skipped frame is what its trace found.
     """
     if config.warm_start and options.guard_filter is None and recorder.draft() is None:
-        entry.keep_skipped(frame, options, reason, guards, assumed)
+        entry.store_skipped(frame, options, reason, guards, assumed)

@@ -119,7 +119,7 @@ def test_where_a_recompile_is_an_error_nothing_is_looked_for_a_second_time(proce
 def test_that_there_is_nothing_to_compile_is_loaded_too(process, asked, monkeypatch):
     """A later process skips the frame and all calls of its code, unless a recorder is active."""
     kept = []
-    monkeypatch.setattr(entry, "keep_skipped", lambda *given: kept.append(given[0].code.co_name))
+    monkeypatch.setattr(entry, "store_skipped", lambda *given: kept.append(given[0].code.co_name))
     run = process(PROGRAM)
     run.call("nothing", X)
     assert kept == []
@@ -131,7 +131,7 @@ def test_that_there_is_nothing_to_compile_is_loaded_too(process, asked, monkeypa
 def test_a_filter_of_guards_leaves_no_skipped_frame(monkeypatch):
     """A guard filter is a function of this process."""
     kept = []
-    monkeypatch.setattr(entry, "keep_skipped", lambda *given: kept.append(given))
+    monkeypatch.setattr(entry, "store_skipped", lambda *given: kept.append(given))
 
     class Filtered:
         guard_filter = len
