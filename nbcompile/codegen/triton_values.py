@@ -37,6 +37,7 @@ LIBDEVICE = ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "a
 
 OPERATIONS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "divide({0}, {1})", "neg": "negative({0})",
+    "fma": "{0} * {1} + {2}",
     "eq": "{0} == {1}", "ne": "{0} != {1}",
     "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "{0} == 0",

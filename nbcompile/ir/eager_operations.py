@@ -93,6 +93,11 @@ def _gelu(x: torch.Tensor) -> torch.Tensor:
     return (wide * _ndtr(wide)).to(x.dtype)
 
 
+def _fma(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """``a * b + c`` with one rounding, which is that of ATen's ``addcmul``."""
+    return torch.addcmul(c, a, b)
+
+
 def _maximum(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The maximum; of two zeros the second. torch's own choice depends on alignment (vector or scalar loop)."""
     return torch.where((a > b) | a.isnan(), a, b)
@@ -112,6 +117,7 @@ _TORCH_FUNCTIONS = (
 
 EVALUATE: dict[str, Callable[..., torch.Tensor]] = {
     **{name: getattr(torch, name) for name in _TORCH_FUNCTIONS.split()},
+    "fma": _fma,
     "maximum": _maximum,
     "minimum": _minimum,
     "ndtr": _ndtr,

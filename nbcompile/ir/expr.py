@@ -203,6 +203,8 @@ OPERATIONS: dict[str, Operation] = {
     **_entries("arithmetic", 2, "pow", 20),
     **_entries("arithmetic", 1, "neg abs sign"),
     **_entries("float", 2, "div", 4),
+    # a * b + c, rounded once.
+    **_entries("float", 3, "fma"),
     **_entries("float", 2, "atan2 hypot copysign nextafter", 20),
     # round: half to even.
     **_entries("float", 1, "floor ceil trunc round"),

@@ -172,29 +172,42 @@ def bitwise_not(x: Expr) -> Expr:
 # -- arithmetic -----------------------------------------------------------------------------------
 
 
-def _scaled(b: Expr, alpha: Any) -> Expr:
+def _factor(alpha: Any, dtype: torch.dtype) -> Expr | None:
+    """``alpha`` as a body; None if it is 1."""
     if isinstance(alpha, sympy.Expr) and known_number(alpha) is None:
-        return arithmetic("mul", b, cast(IndexOf(alpha, torch.int64), b.dtype))
+        return cast(IndexOf(alpha, torch.int64), dtype)
     number = int(alpha) if isinstance(alpha, sympy.Expr) else alpha
-    return b if number == 1 else arithmetic("mul", b, constant(number, b.dtype))
+    return None if number == 1 else constant(number, dtype)
+
+
+def _scaled(b: Expr, alpha: Any) -> Expr:
+    factor = _factor(alpha, b.dtype)
+    return b if factor is None else arithmetic("mul", b, factor)
 
 
 @pointwise(aten.add.Tensor, aten.add.Scalar, operands=2, rounds_factors=True)
 def add(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
-    """``a + alpha * b``."""
-    return arithmetic("add", a, _scaled(b, alpha))
+    """``a + alpha * b``; of floats rounded once, as in ATen."""
+    factor = _factor(alpha, b.dtype)
+    if factor is None or is_integral(a):
+        return arithmetic("add", a, _scaled(b, alpha))
+    return apply("fma", b, factor, a)
 
 
 @pointwise(aten.sub.Tensor, aten.sub.Scalar, operands=2, bools=False, rounds_factors=True)
 def sub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``a - alpha * b``."""
-    return a - _scaled(b, alpha)
+    factor = _factor(alpha, b.dtype)
+    if factor is None or is_integral(a):
+        return a - _scaled(b, alpha)
+    negated = Constant(-factor.value, factor.dtype) if isinstance(factor, Constant) else apply("neg", factor)
+    return apply("fma", b, negated, a)
 
 
 @pointwise(aten.rsub.Tensor, aten.rsub.Scalar, operands=2, bools=False, rounds_factors=True)
 def rsub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``b - alpha * a``."""
-    return b - _scaled(a, alpha)
+    return sub(b, a, alpha)
 
 
 @pointwise(aten.mul.Tensor, aten.mul.Scalar, operands=2, exact=1)
@@ -323,8 +336,9 @@ def clamp_max(x: Expr, high: Expr) -> Expr:
 
 @pointwise(aten.addcmul.default, operands=3)
 def addcmul(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
-    """``x + value * a * b``."""
-    return x + _scaled(a, value) * b
+    """``x + value * a * b``; of floats the last product and the sum are rounded once, as in ATen."""
+    scaled = _scaled(a, value)
+    return x + scaled * b if is_integral(x) else apply("fma", scaled, b, x)
 
 
 @pointwise(aten.addcdiv.default, operands=3, kind="float")
@@ -336,10 +350,10 @@ def addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
 @pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3, exact=2)
 def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     """Interpolate from ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
-    # The same two formulas as ATen (aten/src/ATen/native/Lerp.h).
-    from_start = start + weight * (end - start)
-    from_end = end - (end - start) * (1.0 - weight)
-    return apply("where", apply("lt", apply("abs", weight), 0.5), from_start, from_end)
+    # The same two formulas as ATen (aten/src/ATen/native/Lerp.h), each with one rounding of product and sum.
+    is_near = apply("lt", apply("abs", weight), 0.5)
+    factor = apply("where", is_near, weight, weight - 1.0)
+    return apply("fma", factor, end - start, apply("where", is_near, start, end))
 
 
 def _nextafter(build: Builder, a: Any, b: Any) -> Value:

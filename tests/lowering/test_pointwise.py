@@ -161,3 +161,23 @@ def test_a_gpu_rounds_16_bits_to_decimals_by_aten(dtype):
     program = lower(graph, (x,), True, False, torch.device("cuda", 0))
     assert externs(program) == (["aten.round.decimals"] if dtype.itemsize == 2 else [])
     assert externs(lower(graph, (x,))) == []
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_a_product_and_a_sum_of_one_operator_are_rounded_once(dtype):
+    """``add``, ``sub`` and ``rsub`` with ``alpha``, ``addcmul`` and ``lerp``, and lists of them, have eager's bits."""
+
+    def function(a, b, c, weight):
+        sums = torch.add(a, b, alpha=0.3), torch.sub(a, b, alpha=0.3), torch.rsub(a, b, alpha=0.3)
+        products = torch.addcmul(a, b, c), torch.addcmul(a, b, c, value=-0.7)
+        lerps = [torch.lerp(a, b, number) for number in (0.2, 0.5, 0.7, -0.3)]
+        lists = [a], [b], [c]
+        foreach = torch._foreach_add([a], [b], alpha=0.3), torch._foreach_addcmul(*lists, 0.7)
+        return *sums, *products, *lerps, torch.lerp(a, b, weight), *foreach, torch._foreach_lerp([a], [b], 0.7)
+
+    generator = torch.Generator().manual_seed(0)
+    # Whole vectors: after the last one, eager rounds ``alpha * b`` to float16 and bfloat16.
+    a, b, c, weight = (torch.randn(4096, generator=generator, dtype=torch.float64).to(dtype) for _ in range(4))
+    for got, wanted in zip(in_loops(function, a, b, c, weight), function(a, b, c, weight), strict=True):
+        torch.testing.assert_close(got, wanted, rtol=0, atol=0)
