@@ -21,7 +21,7 @@ class NbcompileError(RuntimeError):
 
 
 class NotCallable(NbcompileError, TypeError, AssertionError):
-    """An argument that must be a function is something else; torch raises an AssertionError."""
+    """An argument that must be a function has another type; torch raises an AssertionError."""
 
 
 class InvalidBackend(NbcompileError):
@@ -48,7 +48,7 @@ class GraphRaised(NbcompileError):
 
 
 class InvalidBackendOption(NbcompileError):
-    """``options={...}`` names something that our backend does not know."""
+    """``options={...}`` names an option that the backend does not have."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         close = difflib.get_close_matches(name, known, n=1)
@@ -57,29 +57,29 @@ class InvalidBackendOption(NbcompileError):
 
 
 class InvalidMode(NbcompileError):
-    """``mode=...`` is none of the presets."""
+    """``mode=...`` is not one of the presets."""
 
     def __init__(self, mode: str, known: Sequence[str]) -> None:
         super().__init__(f"Unrecognized mode={mode!r}. The modes are: {', '.join(known)}.")
 
 
 class VerificationFailed(NbcompileError):
-    """``options={"verify": True}``: the compiled graph computed something else than ATen."""
+    """``options={"verify": True}``: the results of the compiled graph differ from ATen's."""
 
     def __init__(self, stage: str, detail: str) -> None:
         super().__init__(f"the compiled {stage} graph differs from the same graph run operator by operator:\n{detail}")
 
 
 class GeneratedCodeWarning(UserWarning):
-    """Our code generator failed on a graph, which therefore runs through ATen: right, but slower. Please report it."""
+    """The code generator failed on a graph, which falls back to ATen: correct, but slower. Please report it."""
 
 
 class OptionWarning(UserWarning):
-    """A program that was written for torch.compile chose what nbcompile has not, and runs without it."""
+    """A program that was written for torch.compile uses an option that nbcompile does not have; it is ignored."""
 
 
 class Unsupported(NbcompileError):
-    """``fullgraph=True``, and the function breaks. ``report`` tells why, as data."""
+    """``fullgraph=True``, and the function breaks. ``report`` has the reason, as data."""
 
     def __init__(self, report: Break, verbose: bool = False) -> None:
         super().__init__(break_text(report, verbose))
@@ -207,11 +207,11 @@ class FailOnRecompileLimitHit(NbcompileError):
 
 
 class InvalidMetadataGuard(NbcompileError):
-    """``__metadata_guard__`` of a tensor subclass cannot be asked whether two pieces of metadata are alike."""
+    """``__metadata_guard__`` of a tensor subclass cannot compare two pieces of metadata."""
 
 
 class InvalidArchive(NbcompileError, ValueError):
-    """Bytes that are no archive of compiled code, or a damaged one."""
+    """Bytes that are not an archive of compiled code, or a damaged archive."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -230,12 +230,12 @@ class RecompileError(NbcompileError):
 
 
 class InternalError(NbcompileError):
-    """A mistake of nbcompile itself; the function runs uncompiled."""
+    """An internal error of nbcompile; the function falls back to eager."""
 
     def __init__(self, code: CodeType, inner: BaseException) -> None:
         where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
         super().__init__(
-            f"nbcompile failed on {where}, which therefore runs uncompiled: "
+            f"nbcompile failed on {where}, which falls back to eager: "
             f"{type(inner).__name__}: {inner}. Please report it."
         )
         self.inner_exception = inner
@@ -258,16 +258,16 @@ class SideEffectWarning(UserWarning):
 
 
 class RecompileLimitWarning(UserWarning):
-    """A function was compiled so often that it now runs what is compiled, or eagerly."""
+    """A function reached the recompile limit: other calls than the compiled ones fall back to eager."""
 
 
 class SuppressedErrorWarning(UserWarning):
-    """``config.suppress_errors``: a function runs uncompiled because compiling it failed."""
+    """``config.suppress_errors``: a function falls back to eager because compiling it failed."""
 
 
 class ReplacedMemberWarning(UserWarning):
-    """A member of torch.Tensor, or a builtin, is replaced: functions run uncompiled until it is put back."""
+    """A member of torch.Tensor, or a builtin, is replaced: functions run eagerly until it is restored."""
 
 
 class StoreWarning(UserWarning):
-    """The store of compiled functions cannot be used, or a part of it; everything is compiled as if it were empty."""
+    """The compile cache, or a part of it, cannot be read or written; everything is compiled as if it were empty."""

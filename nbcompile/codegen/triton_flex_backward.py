@@ -180,12 +180,12 @@ def _change(backward: FlexBackward, shape: str, *, requires_mask: bool, adds: bo
         # The graph returns gradients of the function's five arguments, and then of its tensors.
         gradient = found[len(arguments) - 1 + number]
         if not isinstance(gradient, Scatter):
-            raise NoTriton("a tensor that a function of attention reads without an index")
+            raise NoTriton("a tensor that a score_mod or mask_mod reads without an index")
         yield f"at = tl.broadcast_to({gradient.offset}, {shape})"
         yield f"amount = tl.broadcast_to(({gradient.value}).to(tl.float32), {shape})"
         yield f"tl.atomic_add({GRADIENT}{number} + at, amount, {mask})"
     if not isinstance(found[0], str):
-        raise NoTriton("a function of attention that does not depend on the score")
+        raise NoTriton("a score_mod or mask_mod that does not depend on the score")
     # A masked element may be anything, even NaN: its gradient is 0.
     yield f"change = tl.where({mask}, tl.broadcast_to(({found[0]}).to(tl.float32), {shape}) * {flex.scale!r}, 0.0)"
 

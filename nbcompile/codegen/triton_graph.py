@@ -79,7 +79,7 @@ def expressions(
     """The result's text, and lines that compute its operands: as :func:`results`, of one result."""
     (result, *_), lines = results(graph, arguments, buffers, mask, shape, prefix)
     if not isinstance(result, str):
-        raise NoTriton("a function of attention without a result")
+        raise NoTriton("a score_mod or mask_mod without a result")
     return result, lines
 
 
@@ -118,8 +118,8 @@ def results(
                 values[node] = f"{prefix}{len(lines)}"
                 lines.append(f"{values[node]} = {_call(node, values, mask, shape)}")
             case _:
-                raise NoTriton(f"a function of attention with {node.op} {node.target}")
-    raise NoTriton("a function of attention without a result")
+                raise NoTriton(f"a score_mod or mask_mod with {node.op} {node.target}")
+    raise NoTriton("a score_mod or mask_mod without a result")
 
 
 def _is_used(node: fx.Node) -> bool:
@@ -141,7 +141,7 @@ def _text(values: dict[fx.Node, Any], value: object) -> str:
             return str(value)
         case float():
             return repr(value) if abs(value) < float("inf") else f"float('{value}')"
-    raise NoTriton(f"a function of attention that computes with {value}")
+    raise NoTriton(f"a score_mod or mask_mod that computes with {value}")
 
 
 def _name(node: fx.Node) -> str:
@@ -166,7 +166,7 @@ def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
     if name == "pow" and node.args[1] in _POWERS:
         return _as(_POWERS[node.args[1]].format(texts[0]), kind)
     if name not in _TEXTS:
-        raise NoTriton(f"a function of attention with {name}")
+        raise NoTriton(f"a score_mod or mask_mod with {name}")
     return _as(_TEXTS[name].format(*texts), kind)
 
 
@@ -175,9 +175,9 @@ def _kind(node: fx.Node, name: str) -> str:
     result: Any = node.meta.get("val")
     dtype = result.dtype if isinstance(result, torch.Tensor) else None
     if dtype not in _TYPES or result.dim():
-        raise NoTriton(f"a function of attention with {name} of {dtype}")
+        raise NoTriton(f"a score_mod or mask_mod with {name} of {dtype}")
     if node.kwargs.keys() - _WITHOUT_EFFECT or (name in ("add", "sub") and len(node.args) > 2):
-        raise NoTriton(f"a function of attention with {name} and {', '.join(node.kwargs)}")
+        raise NoTriton(f"a score_mod or mask_mod with {name} and {', '.join(node.kwargs)}")
     return _TYPES[dtype]
 
 
@@ -195,7 +195,7 @@ def _division(node: fx.Node, name: str, texts: Sequence[str], *, is_float: bool)
         # ``/`` of float32 numbers is an approximation on the device.
         return f"tl.div_rn({texts[0]}, {texts[1]})" if is_float else f"({texts[0]} / {texts[1]})"
     if is_float:
-        raise NoTriton(f"a function of attention with {name} in floating point")
+        raise NoTriton(f"a score_mod or mask_mod with {name} in floating point")
     if name == "remainder":
         return f"tl.where({_SIGNS}, {{0}} % {{1}} + {{1}}, {{0}} % {{1}})".format(*texts)
     if mode == "trunc":
@@ -211,12 +211,12 @@ def _load(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
         or not isinstance(values[buffer], tuple)
         or not isinstance(indices, (list, tuple))
     ):
-        raise NoTriton("a function of attention that indexes what it computed")
+        raise NoTriton("a score_mod or mask_mod that indexes what it computed")
     name, tensor = values[buffer]
     if len(indices) != tensor.dim() or not all(isinstance(extent, int) for extent in (*tensor.shape, *tensor.stride())):
-        raise NoTriton("a function of attention that takes a part of a tensor")
+        raise NoTriton("a score_mod or mask_mod that takes a part of a tensor")
     if tensor.dtype not in _LOADED:
-        raise NoTriton(f"a function of attention that reads a tensor of {tensor.dtype}")
+        raise NoTriton(f"a score_mod or mask_mod that reads a tensor of {tensor.dtype}")
     offset = _offset(values, indices, tensor.shape, tensor.stride())
     loaded = f"tl.load({name} + tl.broadcast_to({offset}, {shape}), {mask}, 0)"
     return f"({loaded}).to({_LOADED[tensor.dtype]})"
@@ -236,8 +236,8 @@ def _scattered(node: fx.Node, values: dict[fx.Node, Any]) -> Scatter:
     result: Any = node.meta["val"]
     indices, value = node.args[1:3]
     if not isinstance(indices, (list, tuple)) or len(indices) != result.dim() or None in indices:
-        raise NoTriton("a function of attention whose derivative is a part of a tensor")
+        raise NoTriton("a score_mod or mask_mod whose derivative is a part of a tensor")
     if not all(isinstance(extent, int) for extent in result.shape):
-        raise NoTriton("a function of attention with a gradient of dynamic size")
+        raise NoTriton("a score_mod or mask_mod with a gradient of dynamic size")
     stride = [math.prod(result.shape[at + 1 :]) for at in range(result.dim())]
     return Scatter(_offset(values, indices, result.shape, stride), _text(values, value))

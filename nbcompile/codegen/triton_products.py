@@ -63,10 +63,10 @@ def product_of(kernel: Kernel) -> Product:
     part = kernel.product
     (nest,) = (statement for statement in kernel.body if isinstance(statement, Nest))
     if part is None or not isinstance(part.value, Apply) or part.value.op != "mul" or len(kernel.loops) < 2:
-        raise NoTriton("a product of matrices that has been simplified")
+        raise NoTriton("a matrix multiplication that has been simplified")
     left, right = part.value.args
     if left.dtype != torch.float32 or right.dtype != torch.float32 or len(nest.loops) != 1:
-        raise NoTriton("a product of matrices in this type")
+        raise NoTriton("a matrix multiplication in this type")
     (depth,) = nest.loops
     batch, rows, columns = _sides(kernel.loops, left, right)
     return Product(part, *_narrowed(left, right), batch, rows, columns, depth)
@@ -82,7 +82,7 @@ def _sides(loops: Sequence[Loop], left: Expr, right: Expr) -> tuple[tuple[Loop, 
     batch = tuple(loop for loop in others if loop.variable in used)
     rows = tuple(loop for loop in others if loop not in batch)
     if not rows or columns.variable in _variables(left):
-        raise NoTriton("a product of matrices without rows and columns of its own")
+        raise NoTriton("a matrix multiplication without rows and columns of its own")
     return batch, rows, columns
 
 

@@ -95,7 +95,7 @@ def compile_graph(
         else:
             return LaunchedGraph(planned, emitted, loaded, tuple(autotuner.choices.values()))
         if not more.keys() - refused.keys():
-            raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
+            raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel cannot be compiled for a GPU")
         refused |= more
 
 

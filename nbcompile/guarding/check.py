@@ -290,14 +290,14 @@ def _compared_sources(guards: Iterable[Guard]) -> Iterator[Source]:
             yield from guard.expected.sources
 
 
-GONE = "the object is gone"
+DELETED = "the object was deleted"
 
 
 def _expiry_callback(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
     def report_expiry() -> None:
         source = "" if leaf.guard.source is None else expression(leaf.guard.source)
         reason = shortened(leaf.text)
-        failed = FailedGuard("", reason, f".g{number}", leaf.guard.stack, actual=GONE, source=source)
+        failed = FailedGuard("", reason, f".g{number}", leaf.guard.stack, actual=DELETED, source=source)
         for callback in list(expired):
             callback(failed)
 

@@ -100,7 +100,7 @@ def _operators(frame: CompiledFrame) -> int:
 COUNTS = Metrics()
 """The counters of the process."""
 FAMILIES = (
-    ("frames", "Frames that were compiled, skipped, failed or loaded from the store.", "status"),
+    ("frames", "Frames that were compiled, skipped, failed or loaded from the compile cache.", "status"),
     ("kernels", "Generated kernels and calls of ATen, by language.", "language"),
     ("graph_breaks", "Graph breaks, by their title.", "reason"),
     ("recompilations", "Recompilations, by function.", "function"),

@@ -629,9 +629,9 @@ class Timing:
 
 
 EACH_CALL = "each call"
-LOADED = "loaded from the store: another process compiled it"
+LOADED = "loaded from the compile cache: another process compiled it"
 """The cause of a frame (:attr:`CompiledFrame.cause`) that nothing was compiled for in this process."""
-LOADED_AGAIN = "loaded from the store: this process compiled it before"
+LOADED_AGAIN = "loaded from the compile cache: this process compiled it before"
 """The cause where the code object is a new one (a cell ran twice), and the same code was compiled for an older one."""
 FROM_STORE = (LOADED, LOADED_AGAIN)
 

@@ -29,7 +29,7 @@ from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.resolution import resolve
 from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, NoArgsCallSource, Source, expression
 from nbcompile.capture.trace import GraphBreak
-from nbcompile.guarding.check import GONE, build_check
+from nbcompile.guarding.check import DELETED, build_check
 from nbcompile.guarding.encodings.sentences import shortened
 from nbcompile.options import Options
 from nbcompile.record.model import Advice, FailedGuard
@@ -94,7 +94,7 @@ def advise(
 ) -> FailedGuard:
     """The failed guard with advice."""
     if entry is None or not failed.guard:
-        text = _GONE if failed.actual == GONE else _OTHER_BACKEND
+        text = _OF_DELETED if failed.actual == DELETED else _OTHER_BACKEND
         return replace(failed, advice=Advice(text, False))
     guard = entry.check.guards[int(failed.guard.rpartition(".g")[2])]
     refusal = Refusal(failed, guard, entry, frame, options, dynamism)
@@ -109,7 +109,7 @@ def with_limit(failed: FailedGuard, name: str, value: int) -> FailedGuard:
     return replace(failed, advice=Advice(f"{before.text}; or {raised}", before.verified) if before else Advice(raised))
 
 
-_GONE = "define it once: where its definition runs again, what was created before is freed"
+_OF_DELETED = "define it once: where its definition runs again, what was created before is freed"
 _OTHER_BACKEND = "one backend for one function"
 
 

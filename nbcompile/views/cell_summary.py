@@ -164,15 +164,15 @@ def _loaded(record: Record) -> Iterator[Sentence]:
     loaded = [each for each in record.frames if each.cause in FROM_STORE]
     if loaded and len(loaded) == len(record.frames):
         causes = {each.cause for each in loaded}
-        where = f", where {_KEPT_BY[causes.pop()]}" if len(causes) == 1 else ""
-        yield Sentence(f"All of it was loaded from the store{where}: nothing was compiled now.")
+        where = f", where {_STORED_BY[causes.pop()]}" if len(causes) == 1 else ""
+        yield Sentence(f"All of it was loaded from the compile cache{where}: nothing was compiled now.")
         return
-    for cause, kept in _KEPT_BY.items():
+    for cause, stored in _STORED_BY.items():
         if names := _names(each for each in loaded if each.cause == cause):
-            yield Sentence(f"Loaded from the store, where {kept}: {names}.")
+            yield Sentence(f"Loaded from the compile cache, where {stored}: {names}.")
 
 
-_KEPT_BY = {LOADED: "another process kept it", LOADED_AGAIN: "this process kept it before"}
+_STORED_BY = {LOADED: "another process stored it", LOADED_AGAIN: "this process stored it before"}
 
 
 def _breaks(record: Record) -> Iterator[Sentence]:

@@ -96,7 +96,7 @@ def test_a_frame_from_the_store_is_a_hit():
     """A loaded frame is a hit and a compiled one a miss, by the names that tlparse knows."""
     frame = next(frame for frame in sample_records.simple().frames if frame.compiled_graph)
     for cause, name in ((LOADED, "fx_graph_cache_hit"), ("first call", "fx_graph_cache_miss")):
-        changed = dataclasses.replace(frame, cause=cause, store="goes into the store, for later processes")
+        changed = dataclasses.replace(frame, cause=cause, store="stored in the compile cache")
         named = [metadata.get("name") for _, metadata, _ in structured_trace.entries(changed, [])]
         assert [known for known in named if known and known.startswith("fx_graph_cache")] == [name]
 

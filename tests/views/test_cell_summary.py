@@ -84,21 +84,21 @@ def test_a_graph_without_kernels_says_why():
 
 
 @pytest.mark.parametrize(
-    ("cause", "kept"),
-    [(model.LOADED, "another process kept it"), (model.LOADED_AGAIN, "this process kept it before")],
+    ("cause", "stored"),
+    [(model.LOADED, "another process stored it"), (model.LOADED_AGAIN, "this process stored it before")],
 )
-def test_what_was_loaded_is_no_compile(cause, kept):
+def test_what_was_loaded_is_no_compile(cause, stored):
     """A loaded entry says which process stored it, also if an older entry refused the call."""
     record = sample.recompiled()
     one, *more = record.frames
     loaded = [dataclasses.replace(each, cause=cause) for each in (one, *more)]
     whole = told(dataclasses.replace(record, frames=loaded))
-    assert f"All of it was loaded from the store, where {kept}: nothing was compiled now." in whole
+    assert f"All of it was loaded from the compile cache, where {stored}: nothing was compiled now." in whole
     assert any("was loaded for other values" in each for each in whole)
     assert not any("compiled again" in each for each in whole)
     partly = told(dataclasses.replace(record, frames=[one, *loaded[1:]]))
-    assert f"Loaded from the store, where {kept}: `{more[0].function}`." in partly
-    assert not any("store" in each for each in told(record))
+    assert f"Loaded from the compile cache, where {stored}: `{more[0].function}`." in partly
+    assert not any("compile cache" in each for each in told(record))
 
 
 def test_a_skipped_frame_is_shown_with_its_reason():
@@ -202,8 +202,8 @@ SITUATIONS = {
         lambda _: ran(sine, (ONES,), backend=interrupting),
         "`sine` did not run: compilation was interrupted in backend: nothing of it is kept",
     ),
-    "same process": (lambda patch: loaded(patch, forgets=False), "where this process kept it before"),
-    "other process": (lambda patch: loaded(patch, forgets=True), "where another process kept it"),
+    "same process": (lambda patch: loaded(patch, forgets=False), "where this process stored it before"),
+    "other process": (lambda patch: loaded(patch, forgets=True), "where another process stored it"),
     "suppressed": (
         lambda _: ran(sine, (ONES,), backend=failing, settings={"suppress_errors": True}),
         "`sine` ran eagerly as a whole: BackendCompilerFailed",

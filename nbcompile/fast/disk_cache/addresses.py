@@ -61,7 +61,7 @@ class SourceWriter:
         if found is not None:
             return found
         if isinstance(source, ConstantSource):
-            raise NotStorable(f"the program keeps an object of this process ({source.name})")
+            raise NotStorable(f"the program refers to an object of this process ({source.name})")
         row: list[Any] = [type(source).__name__]
         for field in dataclasses.fields(source):
             value = getattr(source, field.name)

@@ -374,7 +374,7 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
         for name in sorted(names & callee.__globals__.keys()):
             value = callee.__globals__[name]
             if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
-                raise NotStorable(f"{callee.__qualname__} looks into the module {value.__name__}")
+                raise NotStorable(f"{callee.__qualname__} reads the attributes of the module {value.__name__}")
             if isinstance(value, types.FunctionType) and not is_trusted(module_of(value)) and value not in found:
                 found.append(value)
             described.append([name, describe(value, depth)])

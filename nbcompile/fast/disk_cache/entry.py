@@ -112,13 +112,13 @@ def write_later(key: str, content: dict[str, Any], frame: Frame, draft: FrameDra
     def write() -> None:
         with _recorded_errors(name, draft):
             if not storage.add(key, content, None if shown is None else record_pages.write(shown), where):
-                _record_note(draft, "not kept for later processes: the disk refuses")
+                _record_note(draft, "not stored in the compile cache: the disk cannot be written")
 
-    _record_note(draft, KEPT)
+    _record_note(draft, STORED)
     writer.enqueue(key, write)
 
 
-KEPT = "goes into the store, for later processes"
+STORED = "stored in the compile cache"
 """The note in the record: before the entry is written, and after."""
 
 
@@ -128,11 +128,11 @@ def _recorded_errors(function: str, draft: FrameDraft | None) -> Iterator[None]:
     try:
         yield
     except NotStorable as reason:
-        _record_note(draft, f"not kept for later processes: {reason}")
+        _record_note(draft, f"not stored in the compile cache: {reason}")
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
-        storage.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
-        _record_note(draft, f"not kept for later processes: {what}")
+        storage.warn("unwritable", f"{function} cannot be stored in the compile cache ({what})")
+        _record_note(draft, f"not stored in the compile cache: {what}")
 
 
 def _record_note(draft: FrameDraft | None, text: str) -> None:

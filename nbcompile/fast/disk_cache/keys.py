@@ -53,12 +53,12 @@ def key(code: CodeType, options: Options) -> str:
 def _how(options: Options) -> list[object]:
     if options.backend != "inductor":
         known = options.backend in OWN_BACKENDS
-        raise NotStorable(f"the backend {options.backend!r} makes no code" if known else "the backend is not ours")
+        raise NotStorable(f"the backend {options.backend!r} generates no code" if known else "the backend is not ours")
     if options.backend_options.get("target"):
         # Before anything is asked of this machine, whose compiler is not needed then.
         raise NotStorable(f"its code is for {options.backend_options['target']}")
     if options.guard_filter is not None:
-        raise NotStorable("a function of the user's chooses the guards")
+        raise NotStorable("guard_filter_fn is a function of the user")
     chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
     asked = [options.fullgraph, options.dynamic, options.mode, chosen, *buckets()]
     settings = [

@@ -60,7 +60,7 @@ def _kept(value: Any, frame: Frame, graph: object, as_written: CodeType | None) 
         return _code(value, frame)
     if isinstance(value, FunctionType) and resume.resume_info(value.__code__) is not None:
         if value.__globals__ is not frame.globals:
-            raise NotStorable(f"{value.__name__} goes on in a function of another module")
+            raise NotStorable(f"{value.__name__} continues in a function of another module")
         return ["resume", _resume(value.__code__, frame)]
     try:
         return ["literal", encode(value)]
@@ -74,7 +74,7 @@ def _code(code: CodeType, frame: Frame) -> list[Any]:
     # Code of an inner function is found in the constants of the frame's code.
     path = _path_to(code, frame.code)
     if path is None:
-        raise NotStorable(f"the code of {code.co_qualname} comes from elsewhere")
+        raise NotStorable(f"the code of {code.co_qualname} is defined outside of the function")
     return ["code", path]
 
 
@@ -93,7 +93,7 @@ def _users(frame: Frame) -> CodeType:
     info = resume.resume_info(frame.code)
     original = frame.code if info is None else info.original()
     if original is None:
-        raise NotStorable("the user's function is gone")
+        raise NotStorable("the user's function was deleted")
     return original
 
 

@@ -199,7 +199,7 @@ def _finish() -> None:
         if _progress() == before:
             break
     storage.warn(
-        "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not kept for the next process"
+        "late", f"the disk was busy for {TIMEOUT:g} s: what was compiled last is not stored in the compile cache"
     )
 
 

@@ -345,11 +345,11 @@ def test_the_page_is_told_again(process):
         now.compiled_graph,
         now.residual,
     )
-    assert was.store == entry.KEPT
+    assert was.store == entry.STORED
 
 
 REFUSED = {
-    "the backend": (FUNCTION, {"backend": "eager"}, "makes no code"),
+    "the backend": (FUNCTION, {"backend": "eager"}, "generates no code"),
     "an id": ("def f(x, o=object()): return x + (id(o) > 0)", {}, "the id of an object"),
     "a constant result": (
         "import torch, nbcompile\n@nbcompile.assume_constant_result\ndef three(): return 3\ndef f(x): return x * three()",
@@ -365,7 +365,7 @@ def test_what_means_nothing_elsewhere_is_not_kept(process, what):
     source, options, reason = REFUSED[what]
     first = process(source)
     first.call("f", torch.randn(4, 8), **options)
-    assert first.reasons[0].startswith("not kept for later processes: ")
+    assert first.reasons[0].startswith("not stored in the compile cache: ")
     assert reason in first.reasons[0]
 
 
@@ -424,7 +424,7 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(process, tmp_path, mo
     with pytest.warns(errors.StoreWarning, match="nothing is kept") as told:
         first.call("f", x, 3)
     assert len([each for each in told if "nothing is kept" in str(each.message)]) == 1
-    assert set(first.reasons) == {"not kept for later processes: the disk refuses"}
+    assert set(first.reasons) == {"not stored in the compile cache: the disk cannot be written"}
 
 
 def test_the_store_is_bounded(process, tmp_path):
@@ -510,7 +510,7 @@ def test_what_cannot_be_written_down_runs_all_the_same(process, monkeypatch):
     monkeypatch.setattr(entry, "_entry_content", lambda *words: 1 / 0)
     monkeypatch.setattr(storage, "_warned", set())
     x = torch.randn(4, 8)
-    with pytest.warns(errors.StoreWarning, match="f cannot be kept for later processes .ZeroDivisionError"):
+    with pytest.warns(errors.StoreWarning, match="f cannot be stored in the compile cache .ZeroDivisionError"):
         first = process(FUNCTION)
         torch.testing.assert_close(first.call("f", x), first.module.f(x))
     assert first.frames[0].status == "compiled"

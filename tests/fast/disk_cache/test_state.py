@@ -45,7 +45,7 @@ def test_steps_are_loaded(process, kind):
     source = PROGRAM.format(kind)
     first = process(source)
     steps(first)
-    assert set(first.reasons) <= {entry.KEPT, ""}, first.reasons
+    assert set(first.reasons) <= {entry.STORED, ""}, first.reasons
     later = process(source)
     found = steps(later)
     compiled = [each.function for each in later.frames if each.status == "compiled" and "loaded" not in each.cause]

@@ -203,7 +203,9 @@ def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
             nbcompile.compile(getattr(first.module, name))(X)
         assert writer.flush(timeout=60)
     assert len([each for each in told if each.category is errors.StoreWarning]) == 1
-    assert {each.store for each in frame_recorder.record().frames} == {"not kept for later processes: the disk refuses"}
+    assert {each.store for each in frame_recorder.record().frames} == {
+        "not stored in the compile cache: the disk cannot be written"
+    }
     assert [path for path in (tmp_path / "store" / "frames").rglob("*") if path.is_file()] == []
 
 
