@@ -21,6 +21,7 @@ from nbcompile import errors
 from nbcompile.aot.compilers import BoxedFunction
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
+from nbcompile.gpu.graph_options import GraphOptions, HowToLaunch
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.attention import Sizes
 from nbcompile.lowering import UnsupportedGraph
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         cubins,
         figures,
         launched,
-        loading,
         sass,
         target as gpu,
         templates,
@@ -46,10 +46,7 @@ if TYPE_CHECKING:
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
-    loading, choices_of_products = (
-        lazy_import.module("nbcompile.gpu.loading"),
-        lazy_import.module("nbcompile.gpu.choices"),
-    )
+    choices_of_products = lazy_import.module("nbcompile.gpu.choices")
     launched = lazy_import.module("nbcompile.gpu.launched")
     attention_times = lazy_import.module("nbcompile.gpu.attention_times")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
@@ -78,14 +75,23 @@ def generate_on_gpu(
     if isinstance(opened, gpu_launcher.NoGpu):
         raise UnsupportedGraph(opened.reason)
     launched_graph = launched.compile_graph(
-        graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
-        keep_sharing=stage == "inference", generate_random=not options.fallback_random,
-        backends=options.product_backends, buckets=options.bucket_collectives,
-        how=loading.HowToLaunch(options.debug, options.cuda_graphs),
-    )  # fmt: skip
+        graph_module, example_inputs, opened, compiler, stage, _graph_options(graph_module, stage, options)
+    )
     record_generated(graph_module, stage, launched_graph.emitted)
     _record_choices(recorder.draft(), stage, launched_graph.planned, launched_graph.choices)
     return launched_graph.program
+
+
+def _graph_options(graph_module: torch.fx.GraphModule, stage: str, options: BackendOptions) -> GraphOptions:
+    """The options of a graph, from those of the user."""
+    return GraphOptions(
+        functools.partial(attribute_of, graph_module),
+        keep_sharing=stage == "inference",
+        generate_random=not options.fallback_random,
+        backends=options.product_backends,
+        buckets=options.bucket_collectives,
+        how=HowToLaunch(options.debug, options.cuda_graphs),
+    )
 
 
 def obstacle_to(target: str) -> str:
@@ -125,10 +131,8 @@ def generate_for_gpu(
     chip = CHIPS[options.target]
     try:
         graph = gpu.compile_graph(
-            graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
-            keep_sharing=stage == "inference", generate_random=not options.fallback_random,
-            seconds=options.simulation_seconds, backends=options.product_backends,
-            sample=options.simulated_programs, buckets=options.bucket_collectives,
+            graph_module, example_inputs, chip, _graph_options(graph_module, stage, options),
+            seconds=options.simulation_seconds, sample=options.simulated_programs,
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason

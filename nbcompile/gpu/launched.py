@@ -1,6 +1,6 @@
 """A graph whose tensors are on a GPU: kernels built for the chip that is here, and launched.
 
-    compiled = compile_graph(graph, examples, launcher, compiler, attribute=..., keep_sharing=True)
+    compiled = compile_graph(graph, examples, launcher, compiler, stage, GraphOptions(attribute, keep_sharing=True))
     compiled.program([x])            a whole graph in one call of C (runtime/launcher.c)
 
 What has no Triton form is called as an operator of ATen instead: only that operator, with the reason.
@@ -25,7 +25,7 @@ from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, loading
 from nbcompile.gpu.capture_limits import capture_facts
 from nbcompile.gpu.chip import CHIPS
-from nbcompile.gpu.loading import DEFAULT, HowToLaunch
+from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.refusals import apart
 from nbcompile.gpu.size_hints import size_hints
@@ -35,7 +35,7 @@ from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
 from nbcompile.runtime.gpu_launcher import GpuLauncher
-from nbcompile.runtime.program import Attribute, LoadedGraph
+from nbcompile.runtime.program import LoadedGraph
 from nbcompile.runtime.toolchain import Compiler
 from nbcompile.scheduling import schedule
 
@@ -52,10 +52,13 @@ class LaunchedGraph:
 
 
 def compile_graph(
-    graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
-    attribute: Attribute, keep_sharing: bool, generate_random: bool = False, how: HowToLaunch = DEFAULT,
-    backends: tuple[str, ...] = ("ATEN",), buckets: bool = False,
-) -> LaunchedGraph:  # fmt: skip
+    graph_module: torch.fx.GraphModule,
+    examples: Sequence[Any],
+    gpu: GpuLauncher,
+    compiler: Compiler,
+    stage: str,
+    options: GraphOptions,
+) -> LaunchedGraph:
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
@@ -64,7 +67,7 @@ def compile_graph(
     # Triton is imported by another process while this one lowers and schedules.
     cubins.start_workers()
     refused: dict[str, str] = {}
-    autotuner = _autotuner(gpu, backends, graph_module)
+    autotuner = _autotuner(gpu, options.backends, graph_module)
     grouped_products.mark(graph_module, None, autotuner)
     flex_attention.mark(graph_module, None, lambda: gpu.capability(0)[2])
     linear_cross_entropy.mark(graph_module, None, lambda: gpu.capability(0)[2])
@@ -72,9 +75,11 @@ def compile_graph(
     # anew, as an operator that is called divides the kernel that would have had it.
     while True:
         with recorder.stage("lowering"):
-            program = lower(graph_module, examples, keep_sharing, generate_random, None, refused, autotuner.parts)
+            program = lower(
+                graph_module, examples, options.keep_sharing, options.generate_random, None, refused, autotuner.parts
+            )
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program, buckets=buckets), refused)
+            tuned = autotuner.apply(schedule(program, buckets=options.buckets), refused)
         if tuned is None:
             continue
         planned = tuned
@@ -82,10 +87,12 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = devices.emit(planned, _capability(planned, gpu))
                 emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
-                if how.cuda_graphs:
+                if options.how.cuda_graphs:
                     emitted = replace(emitted, capture=capture_facts(graph_module, planned, emitted))
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                loaded = loading.load_on_gpu(emitted, gpu, compiler, attribute, opaque_values(planned), how)
+                loaded = loading.load_on_gpu(
+                    emitted, gpu, compiler, options.attribute, opaque_values(planned), options.how
+                )
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
         except cubins.NoTools as reason:

@@ -20,6 +20,7 @@ from nbcompile.codegen.wrapper import opaque_arguments, write_wrapper
 from nbcompile.gpu import cubins, random_draws
 from nbcompile.gpu.cuda_graphs import ReplayedProgram
 from nbcompile.gpu.division import DividedProgram, Part, divide
+from nbcompile.gpu.graph_options import HowToLaunch
 from nbcompile.gpu.random_draws import Drawn
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable, StoredTarget
@@ -40,17 +41,6 @@ else:
 CUDAGRAPHS = torch_internals.artifact_logger("cudagraphs")
 
 
-@dataclass(frozen=True, slots=True)
-class HowToLaunch:
-    """Options of the user's for graphs on a GPU."""
-
-    debug: bool = False
-    """Wait after each launch."""
-    cuda_graphs: bool = False
-    """Record the graph as a CUDA graph where that can be done."""
-
-
-DEFAULT = HowToLaunch()
 KernelTable = Callable[[int, int], tuple[Any, dict[str, Any]]]
 """Finds a Triton kernel of the user's, and its constants, by their numbers in a graph."""
 

@@ -1,6 +1,6 @@
 """Cross-compilation of an ATen graph for an absent GPU: kernels are compiled for the chip and run in the simulator.
 
-    compiled = compile_graph(graph, examples, CHIPS["sm_90"], attribute=..., keep_sharing=True)
+    compiled = compile_graph(graph, examples, CHIPS["sm_90"], GraphOptions(attribute, keep_sharing=True))
     compiled.emitted.kernels    Triton's text, as for a GPU
     compiled.program(x)         eager's results, out of the code for the GPU
 
@@ -27,6 +27,7 @@ from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, simulated
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.cubins import NoTools
+from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.refusals import apart
@@ -36,7 +37,6 @@ from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
-from nbcompile.runtime.program import Attribute
 from nbcompile.scheduling import schedule
 from nbcompile.support import lazy_import
 
@@ -63,10 +63,14 @@ class TargetGraph:
 
 
 def compile_graph(
-    graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
-    keep_sharing: bool, generate_random: bool = False, seconds: float = float("inf"),
-    backends: tuple[str, ...] = ("ATEN",), sample: int = 0, buckets: bool = False,
-) -> TargetGraph:  # fmt: skip
+    graph_module: torch.fx.GraphModule,
+    examples: Sequence[Any],
+    chip: Chip,
+    options: GraphOptions,
+    *,
+    seconds: float = float("inf"),
+    sample: int = 0,
+) -> TargetGraph:
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
@@ -75,7 +79,7 @@ def compile_graph(
     """
     cubins.start_workers()  # Triton is imported by another process while this one lowers and schedules
     refused: dict[str, str] = {}
-    autotuner = Autotuner(chip, backends, hints=size_hints(graph_module))
+    autotuner = Autotuner(chip, options.backends, hints=size_hints(graph_module))
     grouped_products.mark(graph_module, DEVICE, autotuner)
     flex_attention.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
     linear_cross_entropy.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
@@ -83,9 +87,11 @@ def compile_graph(
         with recorder.stage("lowering"):
             # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the
             # CPU: loops, splits of reductions and products are then those of a GPU.
-            program = lower(graph_module, examples, keep_sharing, generate_random, DEVICE, refused, autotuner.parts)
+            program = lower(
+                graph_module, examples, options.keep_sharing, options.generate_random, DEVICE, refused, autotuner.parts
+            )
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program, buckets=buckets), refused)
+            tuned = autotuner.apply(schedule(program, buckets=options.buckets), refused)
         # The library was chosen for a product: lowered again, it is an extern call.
         if tuned is None:
             continue
@@ -95,7 +101,7 @@ def compile_graph(
                 emitted = triton.emit(planned, chip.capability)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
                 loaded = simulated.load(
-                    emitted, chip, attribute, opaque_values(planned), seconds, _users_kernel, sample
+                    emitted, chip, options.attribute, opaque_values(planned), seconds, _users_kernel, sample
                 )
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))

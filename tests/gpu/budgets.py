@@ -25,6 +25,7 @@ import torch
 from nbcompile.backends import attribute_of, run_through_aten
 from nbcompile.gpu import ptx, target
 from nbcompile.gpu.chip import CHIPS, Chip
+from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.machine_code import MachineCode
 from tests.cases import cases
 
@@ -102,7 +103,7 @@ def kernels(path: Path, chip: Chip) -> list[MachineCode]:
         def compile_one(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
             keep_sharing = stage == "inference"
             attribute = functools.partial(attribute_of, graph)
-            made = target.compile_graph(graph, examples, chip, attribute=attribute, keep_sharing=keep_sharing)
+            made = target.compile_graph(graph, examples, chip, GraphOptions(attribute, keep_sharing=keep_sharing))
             found.extend(ready.built for ready in made.program.kernels.values())
             return run_through_aten(graph, examples, stage)
 

@@ -27,6 +27,7 @@ from nbcompile.aot.decompositions import default_table
 from nbcompile.backends import attribute_of, run_through_aten
 from nbcompile.gpu import simulated, target
 from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.memory import Fault
 from nbcompile.peer import inductor_gpu
 from tests.cases import cases
@@ -103,9 +104,11 @@ def simulating(
                 graph,
                 examples,
                 CHIP,
-                attribute=functools.partial(attribute_of, graph),
-                keep_sharing=stage == "inference",
-                generate_random=generate_random,
+                GraphOptions(
+                    functools.partial(attribute_of, graph),
+                    keep_sharing=stage == "inference",
+                    generate_random=generate_random,
+                ),
             )
             reasons = dict.fromkeys(
                 each.reason for each in made.emitted.externs if each.reason.startswith("no code for a GPU")
