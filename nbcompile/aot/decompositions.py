@@ -2,7 +2,8 @@
 
     aten.logit(x)   ->   aten.log(x / (1 - x))          pointwise operators, which fuse
 
-An operator is listed if its parts fuse into loops that are at least as fast as
+Of float16 and bfloat16 a few are written with the roundings of ATen's kernels
+(rounded_steps.py). An operator is listed if its parts fuse into loops that are at least as fast as
 its own kernel. It is not listed if lowering/ has a lowering of it, if its
 kernel in ATen is better than any loop (matrix products, convolutions,
 attention, sorting), or if it draws random numbers: such operators run as in
@@ -23,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.aot import rounded_steps
+from nbcompile.aot.rounded_steps import with_rounded_steps
 
 Table = Mapping[torch._ops.OpOverload, Callable[..., object]]
 
@@ -100,6 +103,7 @@ def default_table() -> Table:
         chosen
         | {torch.ops.aten.roll.default: _roll}
         | {overload: _with_contiguous_result(overload) for overload in isin}
+        | {operator: with_rounded_steps(operator, chosen.get(operator)) for operator in rounded_steps.DEFINITIONS}
     )
 
 
