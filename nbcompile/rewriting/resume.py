@@ -53,7 +53,7 @@ class ResumeInfo:
     offset: int
     """The offset in the original at which it resumes."""
     line: int
-    """The line of the user's file that is part of the function's name."""
+    """The line in the user's file, which is part of the name of the resume function."""
     stack: tuple[Slot, ...]
     arguments: tuple[str, ...]
     """Positional arguments in order: ``___stack0``..., then live locals."""

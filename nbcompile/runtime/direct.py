@@ -35,7 +35,7 @@ of a number, of a text, of several numbers."""
 INTEGERS, DOUBLES, STACK = 6, 8, 10
 """Positions of each kind that C has words for."""
 MOST_CELLS = 48
-"""Numbers whose address is passed, in a call."""
+"""Numbers of a call that are passed by address."""
 
 Word = tuple[int, Any]
 Encoded = tuple[int, tuple[Any, ...], tuple[str, ...]]
@@ -186,7 +186,7 @@ def _known_or_new(name: str, text: str, known: list[str]) -> str:
 
 
 def _again(name: str, known: list[str]) -> str:
-    """Encode what was named before by its number in base 36, the first without one."""
+    """Encode a repeated name by its number in base 36; the first repetition has no number."""
     at = known.index(name)
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     return "S_" if at == 0 else f"S{digits[at - 1]}_"

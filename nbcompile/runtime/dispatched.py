@@ -25,7 +25,7 @@ from nbcompile.runtime import direct
 PLAIN, TENSOR, LIST = range(3)
 """Forms of an argument, in the order of their numbers in operators.h."""
 OPTIONAL = 3
-"""Number added to the form of what is given for an optional argument."""
+"""Number that is added to the form of a value for an optional argument."""
 MAX_ARGUMENTS = 32
 """Number of arguments, and of results, that there is room for in C."""
 

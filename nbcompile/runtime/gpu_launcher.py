@@ -164,7 +164,7 @@ def _accelerator_error() -> type[Exception]:
 
 
 def errors() -> tuple[type[Exception], ...]:
-    """The classes of what the driver's errors raise."""
+    """Exception classes of the driver's errors."""
     return _accelerator_error(), torch.OutOfMemoryError
 
 

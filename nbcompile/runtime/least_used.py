@@ -1,4 +1,4 @@
-"""Size limit of a store: what was not used for longest is removed first.
+"""Size limit of a cache on disk: least recently used entries are removed first.
 
     is_due(count)                  True now and then: to look at all files takes long
     shrink(entries, limit)         entries are removed, and with them all their files, until the others fit
@@ -55,7 +55,7 @@ def touch(path: Path) -> None:
 
 
 def shrink(entries: Iterable[StoredEntry], limit: int) -> list[StoredEntry]:
-    """Remove what was not used for longest, until the rest is within a limit in bytes.
+    """Remove the least recently used entries, until the rest is within a limit in bytes.
 
     Two processes may do so at once, and one may be killed meanwhile: each file is removed by itself.
     """

@@ -124,7 +124,7 @@ class _Builder:
         return SCRATCH
 
     def _choose_strategy_on_gpu(self, buffer: Pointwise | Reduction | Scan) -> str:
-        """Recompute a row that is too long for registers, from what is loaded again; a scan is stored in memory."""
+        """Recompute a row that is too long for registers, from reloaded values; a scan is stored in memory."""
         if isinstance(buffer, Pointwise):
             return RECOMPUTE
         self.stored.add(buffer.name)

@@ -30,7 +30,7 @@ SMALL = 1 << 20
 MOST_BYTES = 25 << 20
 """Bytes of the results of one bucket: the size of DistributedDataParallel's. Not measured."""
 KINDS = tuple(f"{COLLECTIVES}::{name}" for name in ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"))
-"""Operators of which there is one for a list of tensors."""
+"""Operators that also exist for a list of tensors."""
 
 
 @dataclass(slots=True)

@@ -114,7 +114,7 @@ def is_collective(buffer: Buffer | None) -> TypeGuard[Extern]:
 
 
 def waited_for(program: Program) -> dict[str, set[str]]:
-    """Collectives of this graph for whose results each wait waits."""
+    """Collectives of this graph, by the wait for their result."""
     by_name = {buffer.name: buffer for buffer in program.buffers}
     found: dict[str, set[str]] = {}
     for wait in filter(is_wait, program.buffers):

@@ -19,7 +19,7 @@ def three_digits(value: float) -> str:
 
 
 def with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
-    """A value in the largest unit of which it is at least one; the units are listed from the largest on."""
+    """A value in the largest unit that is not larger than the value; the largest unit comes first."""
     for unit, size in units:
         # Rounded first: 999.7 ms are one second.
         if float(f"{value / size:.3g}") >= 1:

@@ -107,7 +107,7 @@ TORCHS_COMPONENTS = {
     "onnx": "torch.onnx prints it",
     "pp": "torch.distributed.pipelining prints it",
 }
-"""Parts of torch whose logs nbcompile adds nothing to, and whose they are."""
+"""Logs of torch to which nbcompile adds nothing, with the part of torch that writes them."""
 
 
 def help_text() -> str:

@@ -1,4 +1,4 @@
-"""Login of the person who runs this, where there is one.
+"""Login name of the user who runs the process, if there is one.
 
     login_name()      "alice"; "" in a container whose user has a number and no name
 

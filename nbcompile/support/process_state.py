@@ -60,7 +60,7 @@ class ProcessState:
         return forget
 
     def reset(self) -> None:
-        """Forget what is kept until a reset; modules that were never imported have nothing to forget."""
+        """Clear the state with the lifetime of a reset; modules that were never imported have no state."""
         for forget in self._forget:
             forget()
 
