@@ -76,6 +76,8 @@ def _len(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 @handles(operator.length_hint)
 def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner, default = realise(tracer, arguments[0]), tracer.call_python(operators.default_hint, *arguments[1:])
+    if owner.lacks("__len__", "__length_hint__"):
+        return default
     if isinstance(owner, RangeIteratorVariable):
         return ConstantVariable(tracer.evaluate(operator.length_hint, (iter(owner.left()),)))
     if isinstance(owner, SequenceIteratorVariable):
@@ -91,8 +93,6 @@ def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
         if hint.is_constant() and hint.constant() is NotImplemented:
             return default
         return special_results.checked(tracer, "__length_hint__", hint, owner)
-    if owner.lacks("__length_hint__"):
-        return default
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
     )
@@ -218,10 +218,10 @@ def _reversed_by_index(tracer: Tracer, value: VariableTracker) -> VariableTracke
     """``reversed`` of a sequence without ``__reversed__``: ``__len__`` and ``__getitem__`` with numbers are enough."""
     cls = value.python_type()
     if class_lookup(cls, "__reversed__") is None:
-        tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")
+        tracer.raise_exception(TypeError, f"'{value.error_name()}' object is not reversible")
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
         refusal = "object of type '{}' has no len()" if hasattr(cls, "__getitem__") else "'{}' object is not reversible"
-        tracer.raise_exception(TypeError, refusal.format(cls.__name__))
+        tracer.raise_exception(TypeError, refusal.format(value.error_name()))
     if isinstance(value, ObjectVariable) and _has_own_items(cls):
         return tracer.call_python(polyfills.reversed_by_index, value, value.length(tracer))
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))

@@ -99,7 +99,24 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
             if value.has_special(tracer, name):
                 number = special_results.checked(tracer, name, tracer.call_special(value, name, []), value)
                 return number if name == _CONVERSIONS[cls] else convert(tracer, cls, [number], {})
-    raise breaks.unsupported(
+    elif cls is bytes and not value.lacks("__iter__"):
+        return _bytes_of(tracer, value)
+    raise _untraced(cls, value)
+
+
+def _bytes_of(tracer: Tracer, items: VariableTracker) -> VariableTracker:
+    """``bytes(items)``: an item that is no byte ends it, so that an iterator keeps the items behind it."""
+    found = bytearray()
+    iterator = realise(tracer, items.iterate(tracer))
+    while (item := iterator.next_item(tracer)) is not None:
+        if not (number := realise(tracer, item)).is_constant():
+            raise _untraced(bytes, number)
+        found += tracer.evaluate(bytes, ([number.constant()],))
+    return ConstantVariable(bytes(found))
+
+
+def _untraced(cls: type, value: VariableTracker) -> Exception:
+    return breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
     )
 

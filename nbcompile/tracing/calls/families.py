@@ -90,7 +90,7 @@ def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, ke
     if function is math.prod and not values[0].is_constant():
         total: VariableTracker = keywords.get("start", ConstantVariable(1))
         for item in values[0].unpack(tracer):
-            total = operations.binary(tracer, "*", total, item)
+            total = operations.binary(tracer, "*", total, realise(tracer, item))
         return total
     return folding.fold(tracer, function, values, keywords)
 

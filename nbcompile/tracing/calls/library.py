@@ -33,6 +33,7 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.folding import fold, folds, folds_or_traces, folds_with_guard
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
+from nbcompile.tracing.calls.sequence_errors import check_size
 from nbcompile.tracing.polyfills import (
     builtins as polyfills,
     copying,
@@ -80,9 +81,9 @@ def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles(torch.Size)
 def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    sizes = realise(tracer, arguments[0]).unpack(tracer) if arguments else []
-    known = [each for each in sizes if each.is_constant()]
-    tracer.evaluate(torch.Size, ([each.constant() for each in known],))  # refuses what is no size
+    sizes = [realise(tracer, item) for item in realise(tracer, arguments[0]).unpack(tracer)] if arguments else []
+    for index, size in enumerate(sizes):
+        check_size(tracer, index, size)
     return TupleVariable(sizes, cls=torch.Size)
 
 

@@ -126,7 +126,9 @@ def evaluated(
         return tracer.evaluate(function, (left.constant(), right.constant()))
     except ObservedException as error:
         formats = written is not None and written[0] in ("%", "%=")  # whose errors are about the template
-        if written is None or formats or error.value.python_type() is not TypeError:
+        # Of the operands that the program wrote, Python's own words are right: of tuples, they are about an item.
+        is_own = written is None or (left is written[1] and right is written[2])
+        if written is None or is_own or formats or error.value.python_type() is not TypeError:
             raise
         return unsupported(tracer, *written)
 

@@ -1,7 +1,8 @@
-"""Errors of ``+`` and ``*`` on sequences, raised if no operand implements the operator.
+"""Errors of ``+`` and ``*`` on sequences, raised if no operand implements the operator, and of the items of a torch.Size.
 
-    [1] + (2,)      TypeError: can only concatenate list (not "tuple") to list
-    [1] * "a"       TypeError: can't multiply sequence by non-int of type 'str'
+    [1] + (2,)             TypeError: can only concatenate list (not "tuple") to list
+    [1] * "a"              TypeError: can't multiply sequence by non-int of type 'str'
+    torch.Size([(1,)])     TypeError: torch.Size() takes an iterable of 'int' (item 0 is 'tuple')
 
 In torch: torch/_dynamo/variables/lists.py. Read next: nbcompile/tracing/calls/operations.py
 """
@@ -12,9 +13,12 @@ import collections
 
 import torch
 
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 _REPEATED = (str, bytes, list, tuple, collections.deque)
 
@@ -40,3 +44,16 @@ def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: 
     asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
     if asked and issubclass(kinds[1], _REPEATED):
         tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")
+
+
+def check_size(tracer: Tracer, index: int, size: VariableTracker) -> None:
+    """Check an item of a ``torch.Size`` as its constructor does; the message has the number of the item."""
+    if size.is_constant():
+        tracer.evaluate(torch.Size, ([*[0] * index, size.constant()],))
+    elif size.lacks("__index__"):
+        message = f"torch.Size() takes an iterable of 'int' (item {index} is '{size.error_name()}')"
+        tracer.raise_exception(TypeError, message)
+    elif not isinstance(size, (TensorVariable, SymbolicVariable)):
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR, f"torch.Size([{size.describe()}])", name="torch.Size", types=size.type_name()
+        )

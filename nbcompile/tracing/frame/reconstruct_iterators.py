@@ -57,11 +57,7 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if code in _SETTLED:
         return _settled(generator, reconstruction)
     if generator.finished:
-        constructor = (
-            _ROWS[code][0] if code in _ROWS else _FINISHED.get(code) or _CONSTRUCTORS.get(code, finished_generator)
-        )
-        nothing = tuple(Constant(each, "nothing") for each in _NOTHING.get(constructor, ()))
-        return Call(Constant(constructor, constructor.__name__), nothing)
+        return _finished(generator, reconstruction)
     row = _ROWS.get(code)
     if row is None and code in _CONSTRUCTORS and not generator.started:
         function: Callable[..., Any] = _CONSTRUCTORS[code]
@@ -73,6 +69,21 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if parts is None:
         return None
     return _call(reconstruction, Constant(build, build.__name__), *parts)
+
+
+def _finished(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe:
+    """One of the same class without items."""
+    code = generator.frame.code
+    if code is more_polyfills.repeat.__code__:  # it shows its item
+        return _call(
+            reconstruction, Constant(itertools.repeat, "repeat"), [_local(generator, "item"), ConstantVariable(0)], {}
+        )
+    known: Callable[..., Any] | None = _ROWS[code][0] if code in _ROWS else _FINISHED.get(code, _CONSTRUCTORS.get(code))
+    if known is None:
+        names = Constant(code.co_name, "name"), Constant(code.co_qualname, "qualname")
+        return Call(Constant(finished_generator, "finished_generator"), names)
+    nothing = tuple(Constant(value, "nothing") for value in _NOTHING.get(known, ()))
+    return Call(Constant(known, known.__name__), nothing)
 
 
 def _call(
@@ -150,7 +161,7 @@ def _call_until(generator: GeneratorVariable) -> Parts:
 
 _NOTHING: dict[Callable[..., Any], tuple[object, ...]] = {
     iter: (int, 0), reversed: ((),),
-    map: (abs, ()), filter: (None, ()), enumerate: ((),), itertools.repeat: (None, 0), itertools.cycle: ((),),
+    map: (abs, ()), filter: (None, ()), enumerate: ((),), itertools.cycle: ((),),
     itertools.takewhile: (None, ()), itertools.filterfalse: (None, ()), itertools.starmap: (abs, ()),
     itertools.chain.from_iterable: ((),), itertools.islice: ((), 0), itertools.accumulate: ((),),
     itertools.dropwhile: (None, ()), itertools.pairwise: ((),), itertools.compress: ((), ()), itertools.groupby: ((),),
@@ -158,10 +169,11 @@ _NOTHING: dict[Callable[..., Any], tuple[object, ...]] = {
 """Arguments with which an iterator has no items."""
 
 
-def finished_generator() -> Iterator[object]:
-    """One that is at its end: it still has ``send``, ``throw`` and ``close``."""
+def finished_generator(name: str, qualname: str) -> Iterator[object]:
+    """One that is at its end: it still has its names, ``send``, ``throw`` and ``close``."""
     nothing: tuple[object, ...] = ()
-    iterator = (each for each in nothing)
+    iterator = (item for item in nothing)
+    iterator.__name__, iterator.__qualname__ = name, qualname
     next(iterator, None)
     return iterator
 

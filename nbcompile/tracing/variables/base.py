@@ -174,8 +174,18 @@ class VariableTracker:
             tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        """``item in value``."""
+        """``item in value``: without a ``__contains__``, an iterator advances up to the first item that is equal."""
+        if self.lacks("__contains__") and not self.lacks("__iter__"):
+            return self.search(tracer, self.iterate(tracer), item)
         self._refuse(tracer, "__contains__", "__iter__", "__getitem__")
+
+    def search(self, tracer: Tracer, items: VariableTracker, item: VariableTracker) -> bool:
+        """Advance an iterator up to the first item that is equal; False if there is none."""
+        iterator = realise(tracer, items)
+        while (found := iterator.next_item(tracer)) is not None:
+            if tracer.equal_items(realise(tracer, found), item):
+                return True
+        return False
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         """``iter(value)``."""

@@ -170,7 +170,7 @@ class ConstantMethodVariable(VariableTracker):
             return None
         if values[0].is_constant() and not hasattr(values[0].python_type(), "__iter__"):
             tracer.evaluate(separator.join, (values[0].constant(),))  # can only join an iterable
-        parts = values[0].unpack(tracer)
+        parts = [realise(tracer, part) for part in values[0].unpack(tracer)]
         if not all(part.is_constant() for part in parts):
             return None
         return ConstantVariable(tracer.evaluate(separator.join, ([part.constant() for part in parts],)))

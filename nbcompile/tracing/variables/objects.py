@@ -555,15 +555,12 @@ class ObjectVariable(VariableTracker):
         if self.on_class(tracer, "__contains__") is not MISSING:
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
         try:
-            iterator = realise(tracer, self.iterate(tracer))
+            iterator = self.iterate(tracer)
         except ObservedException as error:
             if issubclass(error.value.python_type(), TypeError):  # whatever it says
                 tracer.raise_exception(TypeError, REFUSALS["__contains__"].format(self.type_name()))
             raise
-        while (found := iterator.next_item(tracer)) is not None:  # only as many as are needed
-            if tracer.equal_items(realise(tracer, found), item):
-                return True
-        return False
+        return self.search(tracer, iterator, item)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         if self.has_special(tracer, "__iter__"):

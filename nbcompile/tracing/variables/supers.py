@@ -14,7 +14,7 @@ import types
 from nbcompile.capture.source import AttrSource, ClassMemberSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
@@ -108,8 +108,8 @@ class SuperMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner = self.owner
         # ``super().__new__(cls)``: the object is created, and its ``__init__`` runs later.
-        if self.name == "__new__" and isinstance(arguments[0], ClassVariable):
-            return with_class_source(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
+        if self.name == "__new__" and arguments and isinstance(cls := realise(tracer, arguments[0]), ClassVariable):
+            return with_class_source(cls, tracer.new_object(cls.value, arguments[1:]))
         if isinstance(owner, ObjectVariable) and not issubclass(self.base, BaseException):  # those break in torch
             return owner.builtin_method(tracer, self.base, self.name, arguments, keywords)
         # ``object.__init_subclass__`` does nothing.

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 
 def joined(x, left, right):
@@ -89,3 +90,21 @@ def test_an_index_of_a_size_in_a_function_that_breaks(shape, dynamic, index):
     for _ in range(2):
         with pytest.raises(IndexError, match="^tuple index out of range$"):
             compiled(torch.ones(shape))
+
+
+@pytest.mark.parametrize("text", [
+    "torch.Size([(1, 2)])", "torch.Size(PAIRS)", "torch.Size(['a'])", "torch.Size([2, 1.5])", "torch.Size(iter(PAIRS))",
+    "torch.Size(iter(NUMBERS))", "torch.Size([True, 2])", "torch.Size('ab')", "torch.Size()", "torch.Size([None])",
+])  # fmt: skip
+def test_an_item_that_is_no_size_is_refused_with_its_number(text):
+    """Items from outside are read; the error names the first item that is no integer, and its class."""
+    check(text, PAIRS=[(1, 2), (3, 4)], NUMBERS=[2, 3])
+
+
+@pytest.mark.parametrize("text", [
+    "tuple(zip(NUMBERS, NUMBERS)) < (4,)", "[(1, 2)] < [(1, 'a')]", "(1, (2, 3)) < (1, 4)", "[None] < [1]", "(1,) < [1]",
+    "['a'] >= [1]", "(1, {}) > (1, {})",
+])  # fmt: skip
+def test_the_error_of_a_comparison_is_about_the_items_that_differ(text):
+    """Sequences are compared item by item, and the error names the classes of the first two that differ."""
+    check(text, NUMBERS=[2, 3])

@@ -2,6 +2,8 @@
 
 import collections
 import itertools
+import math
+import operator
 import types
 
 import pytest
@@ -456,3 +458,75 @@ def test_iterables_that_are_ill_formed_are_refused_at_once():
     )  # fmt: skip
     for cls in (NoIterator, ItselfNoIterator, Refusing, GivesNextAlone):
         check(*uses, C=cls, deque=collections.deque)
+
+
+def counted(end):
+    yield from range(end)
+
+
+@pytest.mark.parametrize("iterator", [
+    "iter([3, 1, 2])", "iter((3, 1, 2))", "iter({3: 0, 1: 0, 2: 0})", "iter({3: 1, 4: 2}.values())", "iter({3, 1})",
+    "reversed([3, 1, 2])", "reversed({3: 0, 1: 0})", "iter(range(3))", "enumerate([3, 1])", "zip([3, 1], [2, 4])",
+    "map(abs, [-3, 1, 2])", "filter(None, [0, 3, 1, 2])", "counted(3)", "(v * 2 for v in [3, 1, 2])", "iter(ITEMS)",
+    "itertools.chain([3], [1, 2])", "itertools.islice(itertools.count(), 3)", "iter(deque([3, 1, 2]))", "iter('abc')",
+    "itertools.accumulate([3, 1, 2])", "iter(iter([3, 1, 2]).__next__, 2)", "reversed(Numbered())",
+])  # fmt: skip
+def test_in_advances_an_iterator_up_to_the_item_that_it_finds(iterator):
+    """``in`` and ``not in`` compare item by item; what is behind the item that is equal stays in the iterator."""
+    check(
+        f"1 in {iterator}", f"7 in {iterator}", f"7 not in {iterator}", f"i = {iterator}\nreturn 1 in i, list(i)",
+        f"i = {iterator}\nreturn (1, 2) in i, list(i)", f"i = {iterator}\nreturn 9 in i, list(i)",
+        f"operator.contains({iterator}, 1)", itertools=itertools, counted=counted, deque=collections.deque, ITEMS=[3, 1, 2],
+        Numbered=Numbered, operator=operator,
+    )  # fmt: skip
+
+
+class Numbered:
+    """A sequence by length and index."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize("iterator", [
+    "iter([3, 1])", "iter(ITEMS)", "counted(3)", "[300]", "['a']", "[1, -1]", "(1, 2)", "{1: 2}", "range(3)", "[1.5]",
+    "map(abs, [-3])", "deque([1])", "[None]", "[True]", "ITEMS",
+])  # fmt: skip
+def test_bytes_of_an_iterable_reads_it_item_by_item(iterator):
+    """``bytes(items)`` has the error of the first item that is no byte."""
+    check(f"bytes({iterator})", counted=counted, deque=collections.deque, ITEMS=[3, 1, 2])
+
+
+def test_what_a_consumer_calculates_with_is_read_from_outside():
+    """``math.prod`` and ``join`` read the items of an iterator over a list from outside."""
+    check("math.prod(iter(ITEMS))", "','.join(iter(TEXTS))", "''.join(iter(ITEMS))", "b','.join(iter([b'a']))",
+          math=math, ITEMS=[3, 1, 2], TEXTS=["a", "b"])  # fmt: skip
+
+
+def test_the_length_hint_is_that_of_the_class():
+    """An iterator of an OrderedDict has no length hint, that of a dict has one."""
+    check("length_hint(iter(OrderedDict(a=1)), 9)", "length_hint(iter({1: 2}), 9)", "length_hint(map(abs, [1]), 9)",
+          "length_hint(1, 9)", "length_hint(iter(deque([1])), 9)", "length_hint(x for x in [1])",
+          length_hint=operator.length_hint, OrderedDict=collections.OrderedDict, deque=collections.deque)  # fmt: skip
+
+
+def test_a_finished_iterator_keeps_its_names_and_what_it_shows():
+    """A generator at its end has its own names, and ``repeat`` its item."""
+
+    def f(x):
+        generator, repeated = counted(2), itertools.repeat(3, 2)
+        return x + sum(generator) + sum(repeated), generator, repeated
+
+    result, generator, repeated = nbcompile.compile(f, fullgraph=True)(torch.ones(2))
+    assert torch.equal(result, torch.full((2,), 8.0))
+    assert (generator.__name__, generator.__qualname__, list(generator)) == ("counted", "counted", [])
+    assert repr(repeated) == "repeat(3, 0)"
+
+
+def test_reversed_refuses_an_iterator_in_the_words_of_python():
+    """The error has the name of the class as Python writes it, with the module for those in C."""
+    check("reversed(itertools.chain([1]))", "reversed(counted(2))", "reversed(1)", "reversed({1})", "reversed(map(abs, []))",
+          itertools=itertools, counted=counted)  # fmt: skip

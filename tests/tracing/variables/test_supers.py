@@ -156,3 +156,21 @@ def test_super_without_arguments_is_refused_in_the_words_of_python():
         "Obscure().without_names()", "Obscure.deleted(Obscure())", "Obscure.no_parameters()", "Obscure().inside()",
         "Obscure().other(3)", "Obscure().other(Obscure())", Obscure=Obscure,
     )  # fmt: skip
+
+
+class Numbered:
+    def __new__(cls, *given):
+        self = super().__new__(cls)
+        self.number = 3
+        return self
+
+
+class Derived(Numbered):
+    def __new__(cls):
+        return super().__new__(cls, 1)
+
+
+def test_new_is_called_explicitly_or_by_a_class():
+    """``super().__new__(cls)`` creates the object whoever calls ``__new__``."""
+    check("C.__new__(C).number", "C.__new__(D).number", "D.__new__(D).number", "type(C.__new__(D)) is D", "D().number",
+          C=Numbered, D=Derived)  # fmt: skip
