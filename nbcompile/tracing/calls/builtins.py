@@ -93,6 +93,8 @@ def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
         if hint.is_constant() and hint.constant() is NotImplemented:
             return default
         return special_results.checked(tracer, "__length_hint__", hint, owner)
+    if owner.lacks("__length_hint__"):
+        return default
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"length_hint({owner.describe()})", name="length_hint", types=owner.type_name()
     )
