@@ -1,4 +1,4 @@
-"""Errors of ``+`` and ``*`` on sequences, raised if no operand implements the operator, and of the items of a torch.Size.
+"""Errors of ``+`` and ``*`` on sequences that no operand implements, and of the items of a torch.Size.
 
     [1] + (2,)             TypeError: can only concatenate list (not "tuple") to list
     [1] * "a"              TypeError: can't multiply sequence by non-int of type 'str'
