@@ -106,13 +106,13 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
 
 def _bytes_of(tracer: Tracer, items: VariableTracker) -> VariableTracker:
     """``bytes(items)``: an item that is no byte ends it, so that an iterator keeps the items behind it."""
-    found = bytearray()
+    found = b""
     iterator = realise(tracer, items.iterate(tracer))
     while (item := iterator.next_item(tracer)) is not None:
         if not (number := realise(tracer, item)).is_constant():
             raise _untraced(bytes, number)
-        found += tracer.evaluate(bytes, ([number.constant()],))
-    return ConstantVariable(bytes(found))
+        found += bytes(tracer.evaluate(bytes, ([number.constant()],)))  # type: ignore[call-overload]
+    return ConstantVariable(found)
 
 
 def _untraced(cls: type, value: VariableTracker) -> Exception:

@@ -173,7 +173,7 @@ def finished_generator(name: str, qualname: str) -> Iterator[object]:
     """One that is at its end: it still has its names, ``send``, ``throw`` and ``close``."""
     nothing: tuple[object, ...] = ()
     iterator = (item for item in nothing)
-    iterator.__name__, iterator.__qualname__ = name, qualname
+    iterator.__name__, iterator.__qualname__ = name, qualname  # type: ignore[attr-defined]
     next(iterator, None)
     return iterator
 
