@@ -105,6 +105,7 @@ def _call_aot_autograd(
         stack.enter_context(interrupts.deferred())
         # Guards, and our wrappers of the compiled programs, read the mode in which the graph is called.
         stack.enter_context(torch_internals.kept_grad_mode())
+        stack.enter_context(torch_internals.kept_dispatch_keys())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
         if not torch_internals.is_traced_by_torch():
             # AOTAutograd leaves its metadata in the tracing context, which is read below. Under the real

@@ -73,7 +73,8 @@ def trace(
         tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
         # The dispatch mode sees each ATen operator that the captured graph runs, below autograd and below composite
         # operators.
-        with fake_mode, tracer, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
+        rules = torch_internals.rules_in_python(any(isinstance(value, SYMBOLIC) for value in fakes))
+        with torch_internals.kept_dispatch_keys(), fake_mode, tracer, rules:
             outputs = Replay(module, tracer).run(*fakes)
         returned = tracer.returned(outputs)
         written = tracer.write_back()
@@ -87,8 +88,8 @@ def trace(
         return None
 
 
-class NeedsAotAutograd(Exception):
-    """Signal that the graph needs AOTAutograd."""
+class NeedsAotAutograd(BaseException):
+    """Signal that the graph needs AOTAutograd; no Exception, which a function that the graph calls may catch."""
 
 
 class AtenTracer(TorchDispatchMode):

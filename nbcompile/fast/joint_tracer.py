@@ -39,7 +39,8 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
     try:
         tracer = AtenTracer(table, primals, "primals_{}")
         symbolic = any(isinstance(each, torch.SymInt) for each in primals)
-        with fake_mode, torch.enable_grad(), torch_internals.rules_in_python(symbolic):
+        rules = torch_internals.rules_in_python(symbolic)
+        with torch_internals.kept_dispatch_keys(), fake_mode, torch.enable_grad(), rules:
             return _trace(module, primals, tracer)
     except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises the second again, with its own words
         torch_internals.restore_transforms(transforms)  # the graph enters and leaves them by its nodes

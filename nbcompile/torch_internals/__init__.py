@@ -121,7 +121,13 @@ from nbcompile.torch_internals.memory_pools import (
     memory_pool_release,
     new_memory_pool,
 )
-from nbcompile.torch_internals.modes import AUTOCAST_DTYPES, forward_of, kept_grad_mode, restoring_modes
+from nbcompile.torch_internals.modes import (
+    AUTOCAST_DTYPES,
+    forward_of,
+    kept_dispatch_keys,
+    kept_grad_mode,
+    restoring_modes,
+)
 from nbcompile.torch_internals.modules import (
     RECORDER,
     STORED_LAUNCH,
@@ -282,6 +288,7 @@ __all__ = [
     "is_unbacked",
     "is_wrapper",
     "jagged_constructors",
+    "kept_dispatch_keys",
     "kept_grad_mode",
     "launching_triton_operators",
     "lazy_graph_module",

@@ -12,6 +12,7 @@ In torch: torch/utils/_python_dispatch.py (the modes). Read next: nbcompile/disp
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -88,6 +89,40 @@ def kept_grad_mode() -> Iterator[None]:
         yield
     finally:
         torch._C._set_grad_enabled(enabled)
+
+
+@contextmanager
+def kept_dispatch_keys() -> Iterator[None]:
+    """Run a block that interprets a graph; if it raises, leave the modes that the graph has entered.
+
+    An inference mode restores the dispatch keys of its beginning when its object is destroyed. The exception holds
+    that object until the dispatch modes of the block are over: it would then set their keys again, and the dispatcher
+    could create no tensor any more.
+    """
+    sets = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_tls_local_exclude_set
+    before = [read() for read in sets]
+    try:
+        yield
+    except BaseException as error:
+        for mode in reversed(_entered_modes(error)):
+            mode.__exit__(None, None, None)
+        changes = torch._C._dispatch_tls_set_dispatch_key_included, torch._C._dispatch_tls_set_dispatch_key_excluded
+        for read, change, keys in zip(sets, changes, before, strict=True):
+            now = read()
+            for key in torch._C.DispatchKey.__members__.values():
+                if now.has(key) != keys.has(key):
+                    change(key, keys.has(key))
+        raise
+
+
+def _entered_modes(error: BaseException) -> list[Any]:
+    """The modes that interpreters in the traceback of an error have entered, in this order, and not left."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    interpreters = {
+        id(self): self for frame in frames if isinstance(self := frame.f_locals.get("self"), torch.fx.Interpreter)
+    }
+    values = [value for interpreter in interpreters.values() for value in interpreter.env.values()]
+    return [value for value in values if isinstance(value, (torch._C._InferenceMode, torch.autocast))]
 
 
 _CHANGES = (

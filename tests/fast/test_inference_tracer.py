@@ -215,3 +215,19 @@ def test_an_assertion_is_no_dead_code(function, backend, dynamic, warm_up):
     with pytest.raises(RuntimeError, match=r"positive|Expected Tensor with single nonzero value"):
         compiled(torch.tensor([1.0, -1.0, 1.0]))
     assert torch.equal(torch.as_tensor(compiled(torch.ones(3))), torch.as_tensor(function(torch.ones(3))))
+
+
+@torch.compiler.allow_in_graph
+def catching(x, number):
+    try:
+        return torch.where(x > 0, x, torch.asarray(number))
+    except Exception as error:
+        raise ValueError("a library wraps what it catches") from error
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_function_in_the_graph_cannot_catch_the_signal_of_a_tracer(requires_grad):
+    """A tracer that leaves a graph to AOTAutograd does so past the handlers of a function that is called in the graph."""
+    x = torch.linspace(-1, 1, 5).requires_grad_(requires_grad)
+    compiled = nbcompile.compile(lambda x: catching(x, 0.5) * 2)
+    assert torch.equal(compiled(x), catching(x, 0.5) * 2)

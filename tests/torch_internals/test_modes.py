@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import nbcompile
 from nbcompile.torch_internals import modes
 
 
@@ -72,3 +73,67 @@ def test_a_block_keeps_the_grad_mode_also_if_it_raises(before):
             torch._C._set_grad_enabled(not before)
             raise ValueError("in the block")
         assert torch.is_grad_enabled() is before
+
+
+@torch.inference_mode()
+def row_written(x):
+    counts = torch.zeros(2, 3)
+    counts[0] = x[0, :3]
+    return counts
+
+
+@torch.inference_mode()
+def slice_written(x):
+    y = x * 2
+    y[:, 1:].add_(1)
+    return y + 1
+
+
+@torch.inference_mode()
+def operator_in_python(x):
+    counts = torch.zeros(2, 3)
+    counts[0].copy_(x[0, :3])
+    return torch.histc(counts, bins=3), counts
+
+
+def row_written_under_autocast(x):
+    with torch.autocast("cpu"):
+        counts = torch.zeros(2, 3)
+        counts[0] = (x[:, :3] @ x[:, :3].t())[0, :1]
+        return counts
+
+
+def both_modes(x):
+    with torch.autocast("cpu"), torch.inference_mode():
+        counts = torch.zeros(2, 3)
+        counts[0] = x[0, :3]
+        return counts @ counts.t()
+
+
+def row_written_with_gradient(x):
+    y = x * 2
+    with torch.inference_mode():
+        counts = torch.zeros(2, 3)
+        counts[0] = x[0, :3]
+    return y.sum()
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("function", [
+    row_written, slice_written, operator_in_python, row_written_under_autocast, both_modes, row_written_with_gradient,
+])  # fmt: skip
+def test_an_abandoned_trace_leaves_the_modes_of_its_graph(function, backend, requires_grad):
+    """A graph that a tracer abandons between the nodes of a mode leaves no dispatch key, and no autocast, behind."""
+
+    def state():
+        sets = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+        return [keys.raw_repr() for keys in sets], torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
+
+    x = torch.arange(8.0).reshape(2, 4).requires_grad_(requires_grad)
+    before, expected = state(), function(x)
+    compiled = nbcompile.compile(function, backend=backend)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), expected)
+        assert state() == before
+    assert torch.randn(2).shape == (2,)

@@ -78,6 +78,8 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
     """A tensor of one element or a symbol as a number: a node of the graph, without a guard on the value."""
     if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
         value = value.call_method(tracer, "item", [], {})
+        if value.is_constant():  # np.ceil(2.5): fake tensors know what is calculated of constants
+            return convert(tracer, cls, [value], {})
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
         number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})

@@ -115,20 +115,16 @@ def _binary_of_values(
 
 
 def evaluated(
-    tracer: Tracer,
-    function: Callable[..., object],
-    left: VariableTracker,
-    right: VariableTracker,
+    tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker,
     written: Written | None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Python's result for two constants; its TypeError names the operands that the program wrote."""
     try:
         return tracer.evaluate(function, (left.constant(), right.constant()))
     except ObservedException as error:
-        formats = written is not None and written[0] in ("%", "%=")  # whose errors are about the template
-        # Of the operands that the program wrote, Python's own words are right: of tuples, they are about an item.
-        is_own = written is None or (left is written[1] and right is written[2])
-        if written is None or is_own or formats or error.value.python_type() is not TypeError:
+        # Errors of ``%`` are about the template, and those of tuples about items.
+        is_own = written is None or written[0] in ("%", "%=") or written[1:] == (left, right)
+        if written is None or is_own or error.value.python_type() is not TypeError:
             raise
         return unsupported(tracer, *written)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 class Money:
@@ -76,3 +78,18 @@ def test_a_tensor_converted_is_a_node_without_a_guard_on_its_value(convert):
         with nbcompile.set_stance("fail_on_recompile"):
             for value in (4.5, -2.0):
                 assert function(torch.tensor(value)).tolist() == [convert(value)] * 2
+
+
+@pytest.mark.parametrize("expression", [
+    "int(np.ceil(x.shape[0] / 3))", "int(np.ceil(4 / 3))", "float(np.sqrt(4.0))", "int(np.log2(x.shape[0]))",
+    "round(float(np.round(2.6)))", "float(np.sin(np.pi / 2))", "float(np.float32(1.5))", "complex(np.sqrt(4.0))",
+    "len(range(int(np.ceil(2.5))))", "int(np.floor(x.shape[0] / 2))", "float(np.exp(0.0)) + int(np.trunc(2.7))",
+])  # fmt: skip
+def test_a_numpy_number_of_constants_is_converted_in_the_graph(expression):
+    """``int`` and ``float`` of what NumPy calculates of constants are constants: the graph does not end there."""
+    function = eval(f"lambda x: x + ({expression})", {"np": np})
+    x = torch.ones(4, 6)
+    graphs = Graphs()
+    result = nbcompile.compile(function, backend=graphs, fullgraph=True)(x)
+    assert torch.equal(result, function(x))
+    assert len(graphs) == 1
