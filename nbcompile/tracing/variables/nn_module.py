@@ -12,6 +12,7 @@ from __future__ import annotations
 import types
 
 import torch
+import torch.fx
 
 from nbcompile import config
 from nbcompile.capture.guard import GuardKind
@@ -122,7 +123,8 @@ class NNModuleVariable(ObjectVariable):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # The call is replaced by a call of ``forward`` only if no function in between is overridden.
-        if any(self.on_class(tracer, name) is not known for name, known in CALLS.items()):
+        known = {name: call for name, call in CALLS.items() if name != "__call__" or not _is_called_by_fx(self.cls)}
+        if any(self.on_class(tracer, name) is not call for name, call in known.items()):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)
@@ -180,3 +182,11 @@ def has_hooks(module: torch.nn.Module) -> bool:
 def has_global_hooks() -> bool:
     """True if calling any module does."""
     return any(getattr(torch.nn.modules.module, name) for name in GLOBAL_HOOKS)
+
+
+def _is_called_by_fx(cls: type) -> bool:
+    """Return whether the ``__call__`` of a class is that of a GraphModule, which prints where its code raises."""
+    if not issubclass(cls, torch.fx.GraphModule) or getattr(vars(cls).get("_wrapped_call"), "cls_call", cls) is not None:
+        return False
+    # It calls what the class that it derives from has, which may be a function of the program.
+    return next(vars(base)["__call__"] for base in cls.__mro__[1:] if "__call__" in vars(base)) is CALLS["__call__"]

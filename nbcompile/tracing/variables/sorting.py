@@ -2,12 +2,14 @@
 
     sorted(xs, key=f)      f is traced for each item; constants are compared here, in Python
     sorted([A(2), A(1)])   each comparison of Python's sort calls ``A.__lt__``, which is traced
+    sorted(d.items())      the keys of the dict decide, whatever its values are
 
 In torch: torch/_dynamo/variables/builtin.py (``call_sorted``), lists.py (``ListVariable.call_method``)
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 import types
 from functools import partial
@@ -50,11 +52,30 @@ def sort_items(
 def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], bool]:
     """Keys that Python can sort by, and whether their comparisons are traced."""
     plain = [_sort_key(tracer, each) for each in keys]
-    unknown = [each for each in plain if isinstance(each, VariableTracker)]
+    unknown = [key for key in plain if isinstance(key, VariableTracker)]
+    # ``sorted(kwargs.items())``: the names decide, and what is behind them is never compared.
+    if unknown and (prefixes := _distinct_prefixes(tracer, keys)) is not None:
+        return prefixes, False
     if unknown and not all(map(_compares_in_python, keys)):
-        names = ", ".join(each.type_name() for each in unknown)
+        names = ", ".join(key.type_name() for key in unknown)
         raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
     return ([_ComparedKey(tracer, each) for each in keys], True) if unknown else (plain, False)
+
+
+def _distinct_prefixes(tracer: Tracer, keys: list[VariableTracker]) -> list[Any] | None:
+    """The constant items with which tuples begin, if these decide each comparison; else None."""
+    found: list[Any] = []
+    for key in keys:
+        if not isinstance(key, ContainerVariable) or key.python_type() is not tuple:
+            return None
+        parts = [_sort_key(tracer, item) for item in key.unpack(tracer)]
+        found.append(tuple(itertools.takewhile(lambda part: not isinstance(part, VariableTracker), parts)))
+    size = min(map(len, found))
+    prefixes = [prefix[:size] for prefix in found]
+    try:
+        return prefixes if size and len(set(prefixes)) == len(prefixes) else None
+    except TypeError:  # a constant without a hash
+        return None
 
 
 class _ComparedKey:

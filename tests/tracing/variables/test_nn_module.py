@@ -8,6 +8,7 @@ from torch import nn
 
 import nbcompile
 from tests.support.answers import described
+from tests.support.graphs import Graphs
 
 
 class Net(nn.Module):
@@ -77,3 +78,48 @@ def test_a_name_that_no_dict_has():
 
     eager, compiled, _ = both(ask, torch.ones(1))
     assert compiled[1] == eager[1] == "'Net' object has no attribute 'zz'"
+
+
+class Holder(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x) + 1
+
+
+@pytest.mark.parametrize("wrap", [lambda module: module, Holder, lambda module: torch.fx.symbolic_trace(Holder(module))])
+def test_a_graph_module_is_inlined(wrap):
+    """The call of an ``fx.GraphModule`` is its forward, in one graph; a recompiled graph is another one."""
+    module = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    outer = wrap(module)
+    graphs = Graphs()
+    compiled = nbcompile.compile(lambda x: outer(x) * 2, backend=graphs, fullgraph=True)
+    x = torch.randn(3, 2)
+    assert torch.equal(compiled(x), outer(x) * 2)
+    assert len(graphs) == 1
+    for node in module.graph.nodes:
+        if node.op == "call_module" and node.target == "1":
+            node.target = "0"
+    module.recompile()
+    assert torch.equal(compiled(x), outer(x) * 2)
+    module.register_forward_hook(lambda module, arguments, result: result - 1)
+    assert torch.equal(compiled(x), outer(x) * 2)
+
+
+class Counting(torch.fx.GraphModule):
+    calls = 0
+
+    def __call__(self, *arguments):
+        type(self).calls += 1
+        return super().__call__(*arguments)
+
+
+def test_the_own_call_of_a_graph_modules_class_runs():
+    """A class that derives from GraphModule and has a ``__call__`` of its own is called by it."""
+    module = Counting(nn.ReLU(), torch.fx.symbolic_trace(nn.ReLU()).graph)
+    x = torch.randn(3)
+    before = type(module).calls
+    assert torch.equal(nbcompile.compile(lambda x: module(x) * 2)(x), x.relu() * 2)
+    assert type(module).calls == before + 1

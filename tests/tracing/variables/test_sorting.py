@@ -59,3 +59,35 @@ def test_acts_on_a_list_while_it_is_sorted(act):
     names: dict = {}
     exec(program, names)
     require_same_answer(lambda: names["f"](torch.ones(1))[1])
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize("expression", [
+    "[name for name, value in sorted({'b': x, 'a': x + 1}.items())]",
+    "[name for name, value in sorted({'b': x, 'a': P()}.items(), reverse=True)]",
+    "[name for name, value in sorted([('b', x), ('a', P()), ('c', None)])]",
+    "[second for first, second, value in sorted([(1, 'b', x), (1, 'a', x), (0, 'c', P())])]",
+    "min([(2, x), (1, x)])[0]", "max({'b': x, 'a': x}.items())[0]",
+])  # fmt: skip
+def test_tuples_are_sorted_by_the_constants_with_which_they_begin(expression):
+    """What is behind constants that decide each comparison is never compared: tensors, objects of any class."""
+    function = eval(f"lambda x: (x + 1, {expression})", {"P": Plain})
+    x = torch.ones(3)
+    result, answer = nbcompile.compile(function, fullgraph=True)(x)
+    assert torch.equal(result, x + 1)
+    assert answer == function(x)[1]
+
+
+def test_tuples_that_constants_do_not_tell_apart_are_compared_further():
+    """Two tuples that begin with equal constants compare what follows, as in eager mode."""
+
+    def function(x):
+        return x + 1, [name for name, _ in sorted([("a", x), ("a", x - 1)])]
+
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor"):
+        function(torch.ones(3))
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor"):
+        nbcompile.compile(function)(torch.ones(3))
