@@ -104,8 +104,10 @@ def kept_dispatch_keys() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        # Each mode restores what it found: the one that was entered last is left first.
         for mode in reversed(_entered_modes(error)):
             mode.__exit__(None, None, None)
+        # Leaving an inference mode has set the keys of its beginning, among them those of the modes of the block.
         changes = torch._C._dispatch_tls_set_dispatch_key_included, torch._C._dispatch_tls_set_dispatch_key_excluded
         for read, change, keys in zip(sets, changes, before, strict=True):
             now = read()

@@ -182,6 +182,7 @@ class VariableTracker:
     def search(self, tracer: Tracer, items: VariableTracker, item: VariableTracker) -> bool:
         """Advance an iterator up to the first item that is equal; False if there is none."""
         iterator = realise(tracer, items)
+        # Only as many items as are needed: the others stay in the iterator, which the program may go on with.
         while (found := iterator.next_item(tracer)) is not None:
             if tracer.equal_items(realise(tracer, found), item):
                 return True

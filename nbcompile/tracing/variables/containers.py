@@ -162,6 +162,8 @@ def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
         return True  # of a named tuple
     nothing = [*_owner_of(cls, name), *[None] * count]
     try:
+        if name == "__init__":  # its signature says only ``*args, **kwargs``
+            raise ValueError
         inspect.signature(method).bind(*nothing, **dict.fromkeys(keywords))
     except TypeError:
         return False

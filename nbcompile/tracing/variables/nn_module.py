@@ -123,6 +123,7 @@ class NNModuleVariable(ObjectVariable):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # The call is replaced by a call of ``forward`` only if no function in between is overridden.
+        # A GraphModule's class has a ``__call__`` of fx, which calls nn.Module's.
         known = {name: call for name, call in CALLS.items() if name != "__call__" or not _is_called_by_fx(self.cls)}
         if any(self.on_class(tracer, name) is not call for name, call in known.items()):
             return super().call(tracer, arguments, keywords)
@@ -186,7 +187,10 @@ def has_global_hooks() -> bool:
 
 def _is_called_by_fx(cls: type) -> bool:
     """Return whether the ``__call__`` of a class is that of a GraphModule, which prints where its code raises."""
-    if not issubclass(cls, torch.fx.GraphModule) or getattr(vars(cls).get("_wrapped_call"), "cls_call", cls) is not None:
+    if (
+        not issubclass(cls, torch.fx.GraphModule)
+        or getattr(vars(cls).get("_wrapped_call"), "cls_call", cls) is not None
+    ):
         return False
     # It calls what the class that it derives from has, which may be a function of the program.
     return next(vars(base)["__call__"] for base in cls.__mro__[1:] if "__call__" in vars(base)) is CALLS["__call__"]

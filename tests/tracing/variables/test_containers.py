@@ -245,3 +245,14 @@ def test_wrong_numbers_of_arguments_and_keywords():
         "[1].__add__()", "[1].__eq__(1, 2)", "[1].__mul__(2, z=1)", "{1: 2}.__eq__(1, z=2)", "size.numel(1)", "size.numel()",
         "range(5).count(1, z=2)", "range(5).index(value=1)", "range(5).index()", **NAMES,
     )  # fmt: skip
+
+
+def test_wrong_arguments_of_an_explicit_init_have_the_errors_of_python():
+    """``__init__`` of a built-in class in C accepts any arguments by its signature, and refuses them when it runs."""
+    check(
+        "{}.__init__(1, 2)", "[].__init__(1, 2)", "set().__init__(1, 2)", "deque().__init__(1, 2, 3)",
+        "OrderedDict().__init__(1, 2)", "defaultdict(int).__init__(int, 1, 2)", "dict.__init__({}, 1, 2)",
+        "[].__init__(a=1)", "set().__init__(a=1)", "deque([1]).__init__(a=1)", "d = {1: 2}\nreturn d.__init__([(3, 4)], a=5), d",
+        "d = [1]\nreturn d.__init__((2, 3)), d", deque=collections.deque, OrderedDict=collections.OrderedDict,
+        defaultdict=collections.defaultdict,
+    )  # fmt: skip

@@ -89,7 +89,9 @@ class Holder(nn.Module):
         return self.inner(x) + 1
 
 
-@pytest.mark.parametrize("wrap", [lambda module: module, Holder, lambda module: torch.fx.symbolic_trace(Holder(module))])
+@pytest.mark.parametrize(
+    "wrap", [lambda module: module, Holder, lambda module: torch.fx.symbolic_trace(Holder(module))]
+)
 def test_a_graph_module_is_inlined(wrap):
     """The call of an ``fx.GraphModule`` is its forward, in one graph; a recompiled graph is another one."""
     module = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import nbcompile
 from tests.support.answers import check
 from tests.support.oracle import require_same_answer
 
