@@ -331,6 +331,8 @@ class OutputGraph:
         if not self.has_operators():  # only side effects or constants are left: nothing to compile
             return None
         drop_modes_without_effect(self.graph, self.began_with_grad)
+        if not outputs and not self.has_operators():
+            return None
         self.graph.output(tuple(outputs))
         symbolic = self._is_symbolic()
         # Assertions on unbacked symbols become nodes before unused nodes are dropped, since they may use a size.

@@ -7,6 +7,7 @@ import operator
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import errors
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import LocalSource
@@ -15,6 +16,8 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph.body import EXAMPLE, Body
 from nbcompile.tracing.graph.output_graph import stack_text
+from tests.support.answers import described
+from tests.support.graphs import Graphs
 from tests.tracing.graph.growing import call, growing, targets
 
 X = LocalSource("x")
@@ -147,3 +150,58 @@ def test_a_stack_is_written_as_python_writes_tracebacks():
     """Each frame is one line with its file and one line of source, as in fx."""
     lines = (StackLine("a.py", 3, "f", "g(x)"), StackLine("b.py", 7, "g", "x + 1"))
     assert stack_text(lines) == '  File "a.py", line 3, in f\n    g(x)\n  File "b.py", line 7, in g\n    x + 1\n'
+
+
+class Holder:
+    pass
+
+
+def stores_without_gradients(x, holder):
+    with torch.no_grad():
+        holder.value = 3
+    return 1
+
+
+def stores_with_gradients(x, holder):
+    with torch.enable_grad():
+        holder.value = x
+    return x
+
+
+def breaks_between(x, holder):
+    with torch.no_grad():
+        holder.value = 3
+        print(end="")
+        holder.other = 4
+    return 5
+
+
+def computes_after_a_break(x, holder):
+    with torch.no_grad():
+        pass
+    print(end="")
+    return x + 1
+
+
+@torch.enable_grad()
+def decorated(holder):
+    holder.value = 3
+
+
+def calls_a_decorated_function(x, holder):
+    decorated(holder)
+    return 5
+
+
+@pytest.mark.parametrize(("function", "count"), [
+    (stores_without_gradients, 0), (stores_with_gradients, 0), (breaks_between, 0), (computes_after_a_break, 1),
+    (calls_a_decorated_function, 0),
+])  # fmt: skip
+def test_modes_around_no_operator_are_no_graph(function, count):
+    """What is left of a frame without operators is its side effects: a backend is not called with an empty graph."""
+    graphs, holder, expected = Graphs(), Holder(), Holder()
+    x = torch.ones(2)
+    result = nbcompile.compile(function, backend=graphs)(x, holder)
+    assert described(result) == described(function(x, expected))
+    assert vars(holder).keys() == vars(expected).keys()
+    assert len(graphs) == count
