@@ -186,6 +186,10 @@ class AtenTracer(TorchDispatchMode):
         # equivalent.
         if _metadata(result) != _metadata(changed):
             raise NeedsAotAutograd  # the operator in place rounds, or keeps a layout
+        # The functional graph has the value of before, too, and no longer in y's memory.
+        for before in {self.nodes[id(holder)] for holder in holders}:
+            if before.op != "placeholder":
+                before.meta["val"] = result
         node = self._write(functional, args, keywords)
         # All tensors with y's data (``y``, ``y.detach()``) have the new value.
         for holder in holders:

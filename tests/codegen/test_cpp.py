@@ -84,7 +84,7 @@ def body_of(name):
             y = Apply("abs", (y,), y.dtype)
         if name.startswith("shift"):
             y = Constant(3, y.dtype)
-        args = (x, y)[: OPERATIONS[name].arity]
+        args = (x, y, x)[: OPERATIONS[name].arity]
         return Apply(name, args, torch.bool if OPERATIONS[name].kind == "comparison" else x.dtype)
 
     return body

@@ -30,7 +30,7 @@ for name, operation in OPERATIONS.items():
     def body(a, b):
         if name == "where":
             return Apply("where", (Apply("lt", (a, b), torch.bool), a, b), a.dtype)
-        return Apply(name, (a, b)[: operation.arity], torch.bool if operation.kind == "comparison" else a.dtype)
+        return Apply(name, (a, b, a)[: operation.arity], torch.bool if operation.kind == "comparison" else a.dtype)
     check(pointwise([x, y], {"r": body}), [x, y], name)
     checked += 1
 for columns in (False, True):
@@ -64,7 +64,7 @@ names = [name for name in OPERATIONS if name in triton_values.OPERATIONS and OPE
 def chain(a, b):
     total = a
     for name in names:
-        total = Apply("add", (total, Apply(name, (a, b)[: OPERATIONS[name].arity], a.dtype)), a.dtype)
+        total = Apply("add", (total, Apply(name, (a, b, a)[: OPERATIONS[name].arity], a.dtype)), a.dtype)
     return total
 build(pointwise([x, x], {"all_functions": chain}))
 for columns in (False, True):

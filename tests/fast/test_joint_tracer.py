@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.fx
 
+import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.capture.node_meta import ORIGIN
 from nbcompile.fast import joint_tracer
@@ -96,3 +97,46 @@ def test_history_of_an_input_is_not_in_the_graph():
     x = leaf(2, 2) * 3
     joint = traced(layer, x, leaf(2, 2))
     assert not any("mul" in str(node.target) for node in joint.graph.graph.nodes)
+
+
+IN_PLACE = {
+    "clamp_min_": lambda y, w: y.clamp_min_(0.1),
+    "clamp_": lambda y, w: y.clamp_(-0.5, 0.5),
+    "abs_": lambda y, w: y.abs_().add_(0.5),
+    "square_": lambda y, w: y.square_().add_(0.5),
+    "mul_": lambda y, w: y.mul_(w).abs_().add_(1),
+    "div_": lambda y, w: y.div_(w.abs() + 1).square_().add_(1),
+    "hardtanh_": lambda y, w: torch.nn.functional.hardtanh_(y).add_(2),
+    "threshold_": lambda y, w: torch.nn.functional.threshold_(y, 0.1, 0.5).mul_(2),
+    "sin_": lambda y, w: y.sin_().add_(2),
+    "pow_": lambda y, w: y.pow_(3).abs_().add_(1),
+}
+FINISH = {
+    "sqrt_": torch.Tensor.sqrt_, "exp_": torch.Tensor.exp_, "sigmoid_": torch.Tensor.sigmoid_, "neg_": torch.Tensor.neg_,
+    "add_": lambda y: y.add_(1), "sqrt": torch.sqrt,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager_decomp_partition"])
+@pytest.mark.parametrize("finish", FINISH)
+@pytest.mark.parametrize("start", IN_PLACE)
+def test_a_value_that_is_saved_before_it_is_overwritten_is_the_earlier_one(start, finish, backend):
+    """The backward graph reads the product, and not the result of the operators that overwrite it in place."""
+
+    def function(a, b, w):
+        return FINISH[finish](IN_PLACE[start](a @ b.t(), w))
+
+    def gradients(call):
+        torch.manual_seed(0)
+        inputs = [
+            torch.randn(5, 3).requires_grad_(),
+            torch.randn(5, 3).requires_grad_(),
+            torch.randn(5, 5).requires_grad_(),
+        ]
+        result = call(*inputs)
+        found = torch.autograd.grad(result.cos().square().sum(), inputs, allow_unused=True)
+        return [result, *(gradient for gradient in found if gradient is not None)]
+
+    torch.testing.assert_close(
+        gradients(nbcompile.compile(function, backend=backend)), gradients(function), equal_nan=True
+    )
