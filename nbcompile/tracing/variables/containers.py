@@ -16,7 +16,7 @@ import inspect
 import operator
 import types
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -161,19 +161,22 @@ def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
     if method is None:
         return True  # of a named tuple
     nothing = [*_owner_of(cls, name), *[None] * count]
+    named: dict[str, Any] = dict.fromkeys(keywords)
     try:
-        if name == "__init__":  # its signature says only ``*args, **kwargs``
-            raise ValueError
-        inspect.signature(method).bind(*nothing, **dict.fromkeys(keywords))
+        if name != "__init__":  # whose signature says only ``*args, **kwargs``
+            inspect.signature(method).bind(*nothing, **named)
+            return True
     except TypeError:
         return False
-    except ValueError:  # C code without a signature: the method of an empty instance is called
-        try:
-            method(*nothing, **dict.fromkeys(keywords))
-        except TypeError as error:
-            return "argument" not in str(error)
-        except (LookupError, ValueError):
-            return True
+    except ValueError:
+        pass
+    # C code without a signature: the method of an empty instance is called.
+    try:
+        method(*nothing, **named)
+    except TypeError as error:
+        return "argument" not in str(error)
+    except (LookupError, ValueError):
+        pass
     return True
 
 
