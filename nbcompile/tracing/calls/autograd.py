@@ -50,6 +50,7 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     owner, *given = (realise(tracer, each) for each in arguments)
     assert isinstance(owner, ClassVariable)
     cls: Any = owner.value
+    _expect_gradients_alone(cls)
     given = _positional(cls, given, keywords)
     # Without a gradient to compute, only ``forward`` is needed, and it is inlined as an ordinary function.
     if torch._C.is_grad_enabled() and any(
@@ -62,6 +63,17 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
             raise _unsupported(f"{cls.__name__} has a jvp or vjp of its own")
         return _with_backward(tracer, owner, [realise(tracer, each) for each in given])
     return tracer.call(FunctionVariable(_polyfill("forward_and_setup")), _for_forward(tracer, owner, given))
+
+
+def _expect_gradients_alone(cls: Any) -> None:
+    """Refuse functions inside of ``vmap``, ``jvp`` or ``functionalize``, and in ``grad`` those that it refuses."""
+    # Inlined, ``vmap`` would use the formula of each operator instead of the program's ``vmap`` and ``backward``, and
+    # ``jvp`` likewise; the operator of the graph has no rule for them.
+    layers = torch._C._functorch.get_interpreter_stack() or []
+    if any(layer.key() != torch._C._functorch.TransformType.Grad for layer in layers):
+        raise _unsupported(f"{cls.__name__} is applied inside of vmap, jvp or functionalize")
+    if layers and not _has_setup(cls):
+        raise _unsupported(f"{cls.__name__} has no setup_context, which functorch asks for")
 
 
 def _unsupported(problem: str) -> breaks.Unsupported:
