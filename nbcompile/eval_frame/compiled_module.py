@@ -53,14 +53,14 @@ class CompiledModule(torch.nn.Module):
     ``isinstance(model, torch._dynamo.OptimizedModule)`` are answered that it is one (``__class__``).
     """
 
-    def __init__(self, module: torch.nn.Module, options: Options) -> None:
+    def __init__(self, module: torch.nn.Module, options: Any) -> None:
         super().__init__()
         # Past ``__setattr__``, which would store it in the module itself.
         self._modules["_orig_mod"] = module
         self.__dict__.pop("training", None)  # the module's: it has one mode
         self._become(options)
 
-    def _become(self, options: Options) -> None:
+    def _become(self, options: Any) -> None:
         module = self._modules["_orig_mod"]
         assert module is not None
         # Past ``__setattr__`` as well; and in the instance's dict, so that it is found before ``__getattr__``.

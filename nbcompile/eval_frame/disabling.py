@@ -14,9 +14,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
 from nbcompile import errors
 from nbcompile.dispatch import hook, skipping
 from nbcompile.eval_frame import wrapper
+from nbcompile.eval_frame.compiled_module import CompiledModule
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,9 +28,13 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
     """Never compile a function (``recursive``: nor what it calls); calling it breaks the graph."""
     if function is None:
         return DisableDecorator(recursive, reason)
-    original = wrapper.original_of(function)
+    original = function._orig_mod if isinstance(function, CompiledModule) else wrapper.original_of(function)
     if not callable(original):
         raise errors.NotCallable(f"A callable function is expected, but {type(original)} is provided.")
+    if recursive and isinstance(original, type):
+        return _disable_class(original, reason)
+    if recursive and isinstance(original, torch.nn.Module):
+        return DisabledModule(original, reason)
     if recursive:
 
         @functools.wraps(original)
@@ -45,6 +52,33 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
     for name, value in marks.items():
         setattr(disabled, f"_nbcompile_{name}", value)
     return disabled
+
+
+def _disable_class(cls: type, reason: str | None) -> type:
+    """Disable what creates and what calls the instances of a class, which stays the class that it is."""
+    for name in ("__init__", "__call__"):
+        found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        # ``object.__init__`` refuses the arguments of a ``__new__`` where the class has an ``__init__``.
+        if callable(found) and found is not object.__init__:
+            setattr(cls, name, disable(found, reason=reason))
+    return cls
+
+
+class DisabledModule(CompiledModule):
+    """The result of ``disable(module)``: the module itself, called without the compiler.
+
+    In torch: torch/_dynamo/eval_frame.py (OptimizedModule, created by DisableContext as well).
+    """
+
+    def _become(self, reason: Any) -> None:
+        module: Any = self._modules["_orig_mod"]
+        object.__setattr__(self, "_nbcompile_chosen", reason)
+        object.__setattr__(self, "_nbcompile_call", disable(module.__call__, reason=reason))
+
+    @property
+    def dynamo_ctx(self) -> Callable[[Any], Any]:
+        """A function that disables another function or module for the same reason."""
+        return DisableDecorator(True, self.__dict__["_nbcompile_chosen"])
 
 
 class DisableDecorator:

@@ -1,5 +1,7 @@
 """Functions that are never compiled."""
 
+import copy
+
 import pytest
 import torch
 
@@ -58,3 +60,67 @@ def test_the_reason_is_in_the_break():
     slow = nbcompile.disable(lambda x: x + 1, reason="it opens a file")
     (found,) = nbcompile.explain(lambda x: slow(x) * 2, backend="eager")(torch.ones(2)).record.frames[0].breaks
     assert "it opens a file" in found.explanation + found.title + str(found)
+
+
+def test_a_disabled_module_is_a_module():
+    """``disable(module)`` keeps parameters, modes and places in other modules, and only its calls are not compiled."""
+    inner = nbcompile.disable(torch.nn.Linear(2, 2))
+    net = torch.nn.Sequential(torch.nn.ReLU(), inner, torch.nn.Sigmoid())
+    x = torch.ones(2)
+    result, found = graphs_of(lambda x: net[2](net[1](net[0](x))), x)
+    assert torch.equal(result, torch.sigmoid(torch.nn.functional.linear(x.relu(), inner.weight, inner.bias)))
+    assert len(found) == 2
+    assert inner.in_features == 2
+    assert len(list(net.parameters())) == 2
+    assert sorted(net.state_dict()) == ["1._orig_mod.bias", "1._orig_mod.weight"]
+    assert torch.equal(copy.deepcopy(inner)(x), inner(x))
+    assert type(inner.dynamo_ctx(torch.nn.ReLU())) is type(inner)
+
+
+def test_a_compiled_module_that_is_disabled_is_not_compiled():
+    """A compiled module is unwrapped before it is disabled."""
+    found = Graphs()
+    disabled = nbcompile.disable(nbcompile.compile(torch.nn.ReLU(), backend=found))
+    assert torch.equal(disabled(-torch.ones(2)), torch.zeros(2))
+    assert len(found) == 0
+
+
+class Pair:
+    """A class with a ``__new__`` that takes arguments, and no ``__init__``."""
+
+    def __new__(cls, first, second):
+        """Store both."""
+        made = super().__new__(cls)
+        made.stored = first + second
+        return made
+
+
+class Adding(Pair):
+    """The same with a call."""
+
+    def __call__(self, x):
+        return x + self.stored
+
+
+class AddingModule(torch.nn.Module):
+    """A module whose calls are its class's."""
+
+    def forward(self, x):
+        return x + 1
+
+
+@pytest.mark.parametrize("cls", [Pair, Adding, AddingModule])
+def test_a_disabled_class_is_the_class(cls):
+    """``disable(cls)`` returns the class: instances are created as before, and their calls are not compiled."""
+    own = type(cls.__name__, (cls,), {})
+    assert nbcompile.disable(own, reason="it logs") is own
+
+    def called(x):
+        made = own() if cls is AddingModule else own(1, 2)
+        y = made(x * 2) if cls is not Pair else x * 2
+        return y * 3 if isinstance(made, own) else y
+
+    x = torch.ones(2)
+    result, found = graphs_of(called, x)
+    assert torch.equal(result, called(x))
+    assert len(found) == (1 if cls is Pair else 2)
