@@ -84,8 +84,8 @@ NAMES = (
 )  # fmt: skip
 
 
-# Their definitions raise for complex numbers; ATen's kernels, which run instead, do not.
-REAL_ONLY = ("nan_to_num",)
+# Their definitions raise for complex tensors; ATen's kernels, which run instead, do not.
+REAL_ONLY = ("nan_to_num", "logspace")
 
 
 @functools.cache
@@ -140,7 +140,8 @@ def _is_full_rotation(shift: int, size: int) -> bool:
 
 def _for_real_numbers(definition: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(definition)
-    def decompose(x: torch.Tensor, *arguments: object, **keywords: object) -> object:
-        return NotImplemented if x.is_complex() else definition(x, *arguments, **keywords)
+    def decompose(*arguments: object, **keywords: object) -> object:
+        is_complex = any(isinstance(each, torch.Tensor) and each.is_complex() for each in arguments)
+        return NotImplemented if is_complex else definition(*arguments, **keywords)
 
     return decompose

@@ -9,7 +9,8 @@ In torch: torch/_dynamo/variables/torch.py. Read next: nbcompile/tracing/variabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 import torch
 
@@ -18,11 +19,14 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.known_callables import OperatorVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.subclasses import as_subclass
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
+
+NONE = ConstantVariable(None)
 
 
 def _maker(function: object) -> None:
@@ -39,10 +43,53 @@ def _maker(function: object) -> None:
 @handles(torch.full)
 def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     # ``torch.full`` reads its number on the host. For one in a tensor, memory is allocated and filled in the graph.
-    number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
-    if not isinstance(number, TensorVariable):
+    named = {**dict(zip(("size", "fill_value"), arguments, strict=False)), **keywords}
+    number = realise(tracer, named.get("fill_value", NONE))
+    dtype = realise(tracer, named.get("dtype", NONE))
+    if not _is_number(number) or "out" in named or "size" not in named or not _converts(number.example, dtype):
         return OperatorVariable(torch.full).call(tracer, arguments, keywords)
-    return tracer.apply(torch.empty, arguments[:1], keywords).call_method(tracer, "fill_", [number], {})
+    del named["fill_value"]
+    size = named.pop("size")
+    if _is_none(dtype):
+        named["dtype"] = ConstantVariable(_dtype_of_number(number.example))
+    return tracer.apply(torch.empty, [size], named).call_method(tracer, "fill_", [number], {})
+
+
+def _counting(function: Callable[..., object]) -> None:
+    @handles(function)
+    def _count(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """``torch.linspace``, whose fake tensors are real for a complex end in a tensor: the dtype is written out."""
+        ends = [realise(tracer, each) for each in (*arguments[:2], *map(keywords.get, ("start", "end"))) if each]
+        complex_ends = [each for each in ends if isinstance(each, TensorVariable) and each.example.dtype.is_complex]
+        if complex_ends and "out" not in keywords and _is_none(realise(tracer, keywords.get("dtype", NONE))):
+            keywords = {**keywords, "dtype": ConstantVariable(_dtype_of_number(complex_ends[0].example))}
+        return OperatorVariable(function).call(tracer, arguments, keywords)
+
+
+def _is_number(value: VariableTracker | None) -> TypeGuard[TensorVariable]:
+    """True for a tensor that eager mode takes as a number."""
+    return isinstance(value, TensorVariable) and value.example.dim() == 0 and not value.example.requires_grad
+
+
+def _is_none(value: VariableTracker) -> bool:
+    return value.is_constant() and value.constant() is None
+
+
+def _converts(number: torch.Tensor, dtype: VariableTracker) -> bool:
+    """True if the number has a value of the dtype; a complex one has none that is real, and eager mode raises."""
+    if not number.dtype.is_complex or _is_none(dtype):
+        return True
+    wanted = dtype.constant() if dtype.is_constant() else None
+    return isinstance(wanted, torch.dtype) and wanted.is_complex
+
+
+def _dtype_of_number(number: torch.Tensor) -> torch.dtype | None:
+    """The dtype of a tensor that is filled with the number, which is one of Python by then: None is the default."""
+    if number.dtype.is_complex:
+        return torch.complex128 if torch.get_default_dtype() == torch.float64 else torch.complex64
+    if number.dtype.is_floating_point:
+        return None
+    return torch.bool if number.dtype == torch.bool else torch.int64
 
 
 @handles(torch.Tensor._make_subclass)
@@ -95,6 +142,8 @@ def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:
 
 for _maker_function in (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor):
     _maker(_maker_function)
+for _counting_function in (torch.linspace, torch.logspace):
+    _counting(_counting_function)
 for _class in (
     torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.ByteTensor,
     torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor, torch.BoolTensor,

@@ -184,11 +184,13 @@ def _dtype_handler(method: str) -> None:
 
 @handles(torch.result_type)
 def _result_type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    examples = [
-        argument.example if isinstance(argument, (TensorVariable, SymbolicVariable)) else argument.constant()
-        for argument in (realise(tracer, a) for a in arguments)
-    ]
-    return ConstantVariable(tracer.evaluate(torch.result_type, examples))
+    examples = [_example(realise(tracer, argument)) for argument in arguments]
+    named = {name: _example(realise(tracer, value)) for name, value in keywords.items()}
+    return ConstantVariable(tracer.evaluate(torch.result_type, examples, named))
+
+
+def _example(value: VariableTracker) -> Any:
+    return value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
 
 
 def _symbolic(function: Any) -> None:

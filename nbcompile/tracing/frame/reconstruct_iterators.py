@@ -76,7 +76,7 @@ def _finished(generator: GeneratorVariable, reconstruction: Reconstructor) -> Re
     code = generator.frame.code
     if code is more_polyfills.repeat.__code__:  # it shows its item
         return _call(
-            reconstruction, Constant(itertools.repeat, "repeat"), [_local(generator, "item"), ConstantVariable(0)], {}
+            reconstruction, Constant(itertools.repeat, "repeat"), [_local(generator, "object"), ConstantVariable(0)], {}
         )
     known: Callable[..., Any] | None = _ROWS[code][0] if code in _ROWS else _FINISHED.get(code, _CONSTRUCTORS.get(code))
     # A generator of the program has no constructor, but a name that can be asked for.
@@ -221,7 +221,7 @@ def _count(generator: GeneratorVariable) -> Parts | None:
 
 
 def _repeat(generator: GeneratorVariable) -> Parts | None:
-    item, times = _local(generator, "item"), _local(generator, "times")
+    item, times = _local(generator, "object"), _local(generator, "times")
     if not times.is_constant() or (generator.started and not _local(generator, "done").is_constant()):
         return None
     if times.constant() is None:

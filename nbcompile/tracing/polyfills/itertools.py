@@ -41,11 +41,11 @@ def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[tuple[Any, .
         yield tuple(result)
 
 
-def repeat(item: Any, times: int | None = None) -> Iterator[Any]:
+def repeat(object: Any, times: int | None = None) -> Iterator[Any]:
     """``itertools.repeat``."""
     done = 0
     while times is None or done < times:
-        yield item
+        yield object
         done += 1
 
 

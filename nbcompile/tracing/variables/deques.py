@@ -38,6 +38,10 @@ class DequeVariable(ListVariable):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         return ConstantVariable(self.maxlen) if name == "maxlen" else super().get_attribute(tracer, name)
 
+    def proxy(self) -> object:
+        # No operator takes a deque: without a node, the call runs as written and raises eager mode's error.
+        return VariableTracker.proxy(self)
+
     def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, maxlen=self.maxlen)
 

@@ -155,17 +155,41 @@ _UNSAID: dict[object, Callable[..., object]] = {
 """Signatures of built-in functions without one in Python (``initial`` is a keyword since 3.14)."""
 
 
+_FIRST_PARAMETERS: dict[object, str | None] = {
+    torch.tensor: "data",
+    torch.as_tensor: "data",
+    torch.asarray: "obj",
+    torch.scalar_tensor: "s",
+    torch.full: "size",
+    torch.linspace: "start",
+    torch.logspace: "start",
+    torch.can_cast: "from_",
+    torch.promote_types: "type1",
+    torch.result_type: None,  # its overloads have three names for it: ``tensor``, ``scalar`` and ``scalar1``
+}
+"""Names of the first parameters of torch's functions in C, where it is not ``input``."""
+
+
 @functools.cache
 def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Signature of a function, or None."""
     if function in _UNSAID:
         return inspect.signature(_UNSAID[function])
     if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
-        return inspect.signature(lambda input, *arguments, **keywords: 0)  # noqa: A006 - torch's name
+        return _signature_from_first(_FIRST_PARAMETERS.get(function, "input"))
     try:
         return None if isinstance(function, type) else inspect.signature(function)
     except (TypeError, ValueError):
         return None
+
+
+def _signature_from_first(name: str | None) -> inspect.Signature | None:
+    """Signature of which no more is known than the name of its first parameter."""
+    if name is None:
+        return None
+    kinds = inspect.Parameter
+    others = [kinds("arguments", kinds.VAR_POSITIONAL), kinds("keywords", kinds.VAR_KEYWORD)]
+    return inspect.Signature([kinds(name, kinds.POSITIONAL_OR_KEYWORD), *others])
 
 
 class PolyfillVariable(KnownCallable):

@@ -33,6 +33,10 @@ class RangeVariable(VariableTracker):
     def constant(self) -> object:
         return self.value
 
+    def proxy(self) -> object:
+        # `torch.tensor`, `new_tensor` and indexing take a range as they take a list; FX nodes hold ranges.
+        return self.value
+
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return ConstantVariable(getattr(self.value, name))

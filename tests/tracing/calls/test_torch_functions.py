@@ -101,3 +101,27 @@ def test_conditions_on_sizes_are_joined_in_the_graph():
 def test_an_operator_packet_is_called_in_the_graph():
     """The call uses the overload that eager mode chooses."""
     agrees(lambda x: torch.ops.aten.add(x, 2) + torch.ops.aten.relu(x), X)
+
+
+BY_NAME = {
+    "tensor": lambda x: torch.tensor(data=[1, 2]),
+    "tensor_of_tensors": lambda x: torch.tensor(data=[x[0], 2]),
+    "as_tensor": lambda x: torch.as_tensor(data=x),
+    "asarray": lambda x: torch.asarray(obj=[1, 2]),
+    "scalar_tensor": lambda x: torch.scalar_tensor(s=1),
+    "full": lambda x: torch.full(fill_value=2, size=(2,)),
+    "linspace": lambda x: torch.linspace(end=2, steps=3, start=1),
+    "logspace": lambda x: torch.logspace(start=0, end=2, steps=3),
+    "can_cast": lambda x: torch.can_cast(from_=torch.int32, to=x.dtype),
+    "promote_types": lambda x: torch.promote_types(type1=torch.int32, type2=x.dtype),
+    "result_type": lambda x: torch.result_type(tensor=x, other=1),
+    "result_type_scalar": lambda x: torch.result_type(scalar=1, tensor=x),
+    "result_type_scalars": lambda x: torch.result_type(scalar1=1, scalar2=2.0),
+}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_first_argument_may_be_given_by_its_name(name):
+    """Functions of torch whose first parameter is not called ``input`` take it as a keyword."""
+    x, f = torch.ones(2), BY_NAME[name]
+    assert repr(nbcompile.compile(f, backend="eager", fullgraph=True)(x)) == repr(f(x))

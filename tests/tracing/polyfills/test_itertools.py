@@ -17,6 +17,7 @@ def test_numbers_that_are_none():
     """Negative lengths, strings and floats; None is allowed only as a bound of a slice."""
     check(
         "list(it.repeat(1, 3))", "list(it.repeat(1, -1))", "list(it.repeat(1, None))", "list(it.repeat(1, 'a'))", "list(it.repeat(1, 1.5))",
+        "list(it.repeat(object=1, times=2))", "list(it.repeat(times=2, object=1))", "list(it.repeat(1, times=2))", "list(it.repeat(item=1))",
         "list(it.product([1, 2], repeat=-1))", "list(it.islice(it.count('a'), 1))", "list(it.islice(it.count(True), 2))",
         "list(it.islice([1, 2, 3], 1, None))", "list(it.islice([1], -1))", "list(it.islice([1], 0, None, 0))", "list(it.islice([1], 'a'))",
         "list(it.islice([1]))", "list(it.islice([1], 1.0))", "list(it.combinations([1], -1))", "list(it.permutations([1], -1))",

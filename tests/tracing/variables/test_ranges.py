@@ -149,3 +149,23 @@ def test_a_range_longer_than_an_index():
 
     x = torch.ones(1)
     assert nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1:] == f(x)[1:]
+
+
+OPERATORS = {
+    "tensor": lambda x: x / torch.tensor(range(x.size(0), 0, -1), dtype=x.dtype, device=x.device),
+    "nested": lambda x: torch.tensor([range(2), range(2)]) + x[:2],
+    "as_tensor": lambda x: x + torch.as_tensor(range(4)),
+    "new_tensor": lambda x: x.new_tensor(range(4)),
+    "typed": lambda x: torch.LongTensor(range(4)) + x,
+    "index": lambda x: x[range(2)],
+    "index_of_tuple": lambda x: x.view(2, 2)[range(2), range(2)],
+    "written": lambda x: x.clone().index_put_((torch.tensor(range(2)),), x[range(2, 4)]),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "nbcompile"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_takes_a_range_as_it_takes_a_list(name, backend):
+    """A range is an argument of a node, as in torch: the graph does not end there."""
+    x, f = torch.tensor([1.0, 2.0, 3.0, 4.0]), OPERATORS[name]
+    torch.testing.assert_close(nbcompile.compile(f, backend=backend, fullgraph=True)(x), f(x), rtol=0, atol=0)
