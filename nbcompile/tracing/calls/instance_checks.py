@@ -167,17 +167,22 @@ def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
         if not isinstance(candidate, type) or not instances.is_protocol(candidate):
             continue
         address = wanted.source if classes is candidate else None
-        answer = candidate in value.cls.__mro__
         # As in typing: the class first, whose result ABCMeta caches, and then the object.
-        if not answer and instances.has_methods_only(candidate):
-            answer = bool(tracer.evaluate(issubclass, (value.cls, candidate)))
-            _assume_of_class(tracer, value.cls, candidate, address)
+        answer = candidate in value.cls.__mro__ or _class_meets(tracer, value.cls, candidate, address)
         answer = answer or instances.meets(tracer, value, candidate)
         if value.source is not None and not instances.is_changed(tracer, value):
             tracer.assume_subclass(value.source, address or candidate, answer)
         if answer:
             return True
     return False
+
+
+def _class_meets(tracer: Tracer, cls: type, protocol: type, address: Source | None) -> bool:
+    has_methods_only = instances.has_methods_only(protocol)
+    answer = (has_methods_only or instances.IS_STATIC) and instances.class_answer(tracer, cls, protocol)
+    if has_methods_only:
+        _assume_of_class(tracer, cls, protocol, address)
+    return answer
 
 
 def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:

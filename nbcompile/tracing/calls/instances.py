@@ -8,6 +8,8 @@ In torch: BuiltinVariable.call_isinstance in torch/_dynamo/variables/builtin.py.
 
 from __future__ import annotations
 
+import abc
+import sys
 import types
 import typing
 from collections.abc import Collection, Sequence
@@ -33,6 +35,8 @@ def sample(value: VariableTracker) -> object:
     return cls() if cls in (int, float, bool, list, tuple, dict, set, frozenset) else MISSING
 
 
+IS_STATIC = sys.version_info >= (3, 12)
+"""True where a protocol looks for attributes with ``inspect.getattr_static``: from Python 3.12 on, not ``hasattr``."""
 MARKS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
 """Attribute that ``isinstance`` reads of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself.
 """
@@ -78,6 +82,12 @@ def has_methods_only(cls: type) -> bool:
     return all(callable(getattr(cls, name, None)) for name in _members(cls))
 
 
+def class_answer(tracer: Tracer, subclass: type, cls: type) -> bool:
+    """Result of a protocol for the class of a value, which ABCMeta caches."""
+    # Not ``issubclass``, which refuses protocols with data members where ``isinstance`` does not.
+    return bool(tracer.evaluate(abc.ABCMeta.__subclasscheck__, (cls, subclass)))
+
+
 def _members(cls: type) -> Collection[str]:
     return typing._get_protocol_attrs(cls)  # type: ignore[attr-defined]
 
@@ -116,6 +126,13 @@ def _has(tracer: Tracer, value: VariableTracker, name: str, is_method: bool) -> 
     # The value of a computed attribute (``grad_fn``) does not matter, only that it exists.
     if isinstance(value, TensorVariable) and of_class is not MISSING and not isinstance(of_class, property):
         return not (is_method and of_class is None)
+    found: VariableTracker | None
+    if IS_STATIC and isinstance(value, ObjectVariable):
+        found = value.static_attribute(tracer, name)
+        if found is None:
+            return False
+        found = realise(tracer, found)
+        return not (is_method and found.is_constant() and found.constant() is None)
     if not tracer.has_attribute(value, name):
         return False
     if not is_method:

@@ -37,7 +37,15 @@ from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables import special_results
-from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import (
+    REFUSALS,
+    Arguments,
+    Keywords,
+    LazyVariable,
+    UnknownVariable,
+    VariableTracker,
+    realise,
+)
 from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
 from nbcompile.tracing.variables.class_facts import has_class_members_only, is_fixed
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -171,6 +179,26 @@ class ObjectVariable(VariableTracker):
         if found is not MISSING:
             return self._class_value(tracer, name, found)
         return None
+
+    def static_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        """Entry of the instance or of its class, unbound, as ``inspect.getattr_static`` finds it; None if it does not.
+
+        Neither a property nor ``__getattr__`` runs, and a slot counts without a value.
+        """
+        found = self.on_class(tracer, name)
+        if found is not MISSING and is_data_descriptor(found):
+            return UnknownVariable(found, None)
+        own = self._instance_attribute(tracer, name)
+        if own is not None:
+            return own
+        self._not_shadowed(tracer, name)
+        changed = class_overlay(tracer, self.cls, name)
+        if changed is not None:
+            return changed
+        if found is MISSING:
+            self._not_in_class(tracer, name)
+            return None
+        return ConstantVariable(None) if found is None else UnknownVariable(found, None)
 
     def _instance_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         overlay = tracer.side_effects.attribute(self, name)
