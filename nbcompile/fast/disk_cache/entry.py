@@ -12,8 +12,7 @@ In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -52,6 +51,7 @@ from nbcompile.hooks import CompiledParts
 from nbcompile.options import Options
 from nbcompile.record.recorder import FrameDraft
 from nbcompile.rewriting.residual import Residual
+from nbcompile.support.error_handler import ErrorHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +122,16 @@ STORED = "stored in the compile cache"
 """The note in the record: before the entry is written, and after."""
 
 
-@contextmanager
-def _recorded_errors(function: str, draft: FrameDraft | None) -> Iterator[None]:
+def _recorded_errors(function: str, draft: FrameDraft | None) -> ErrorHandler:
     """Record an error of the block: the compiled frame is valid, and is not stored."""
-    try:
-        yield
-    except NotStorable as reason:
-        _record_note(draft, f"not stored in the compile cache: {reason}")
-    except Exception as error:  # noqa: BLE001
-        what = f"{type(error).__name__}: {error}"
-        storage.warn("unwritable", f"{function} cannot be stored in the compile cache ({what})")
+
+    def record(error: Exception) -> None:
+        what = str(error) if isinstance(error, NotStorable) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, NotStorable):
+            storage.warn("unwritable", f"{function} cannot be stored in the compile cache ({what})")
         _record_note(draft, f"not stored in the compile cache: {what}")
+
+    return ErrorHandler(Exception, record)
 
 
 def _record_note(draft: FrameDraft | None, text: str) -> None:

@@ -12,21 +12,21 @@ In torch: torch/_dynamo/comptime.py. Read next: nbcompile/tracing/frame/translat
 
 from __future__ import annotations
 
-import contextlib
 import dis
 import linecache
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FunctionType
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 import torch
 import torch.fx
 
 from nbcompile.capture.source import expression
 from nbcompile.record.model import StackLine
+from nbcompile.support.error_handler import ErrorReplacement
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles_named
 from nbcompile.tracing.exceptions import ComptimeError
@@ -262,15 +262,13 @@ def _call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     return ConstantVariable(None)
 
 
-@contextlib.contextmanager
-def _own_errors() -> Iterator[None]:
+def _own_errors() -> ErrorReplacement:
     """Raise an error of the function as the program's own, not as an internal error of the compiler."""
-    try:
-        yield
-    except (breaks.Unsupported, ObservedException, ComptimeError):
-        raise
-    except Exception as error:
+
+    def raise_as_own(error: Exception) -> NoReturn:
         raise ComptimeError(error) from error
+
+    return ErrorReplacement(Exception, raise_as_own, excluded=(breaks.Unsupported, ObservedException, ComptimeError))
 
 
 def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> None:

@@ -11,17 +11,17 @@ In torch: torch/_dynamo/variables/higher_order_ops.py. Read next: regions.py, au
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import torch
 import torch.fx
 import torch.utils.checkpoint
 
 from nbcompile import errors
+from nbcompile.support.error_handler import ErrorReplacement
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import (
     TracedBody,
@@ -49,17 +49,17 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 OPERATORS = torch.ops.higher_order
 
 
-@contextlib.contextmanager
-def capturing_whole(tracer: Tracer) -> Iterator[None]:
+def capturing_whole(tracer: Tracer) -> ErrorReplacement:
     """Trace for an operator that exists only in a graph: a graph break is an error."""
-    try:
-        yield
-    except breaks.Unsupported as error:
-        message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
-        error.stack = error.stack or tracer.stack()
-        raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
-    except ObservedException as error:
+
+    def refuse(error: breaks.Unsupported | ObservedException) -> NoReturn:
+        if isinstance(error, breaks.Unsupported):
+            message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
+            error.stack = error.stack or tracer.stack()
+            raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
         raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
+
+    return ErrorReplacement((breaks.Unsupported, ObservedException), refuse)
 
 
 def captured_whole(name: str) -> Callable[[Handler], Handler]:
