@@ -96,7 +96,7 @@ def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, ke
 
 
 _ROUNDINGS: dict[Any, str] = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
-_ITERATING = (math.fsum, math.dist)  # library.py: they have polyfills
+_ITERATING = (math.fsum, math.dist, getattr(math, "sumprod", None))  # library.py: they have polyfills
 _MATH = [each for each in vars(math).values() if callable(each) and each not in (*_ROUNDINGS, *_ITERATING)]
 
 FAMILIES: list[tuple[Any, Handler]] = [

@@ -172,8 +172,17 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     # For a class, both the class itself and its metaclass are possible.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
     if not any(real in kind.__mro__ for kind in kinds):  # no class is asked
-        tracer.raise_exception(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+        tracer.raise_exception(TypeError, _refused_by_super(real, owner))
     return SuperVariable(real, owner)
+
+
+def _refused_by_super(cls: type, owner: VariableTracker) -> str:
+    if sys.version_info < (3, 13):
+        return "super(type, obj): obj must be an instance or subtype of type"
+    is_class = isinstance(owner, ClassVariable)
+    name = owner.value.__name__ if isinstance(owner, ClassVariable) else owner.python_type().__name__
+    kind = "type" if is_class else "instance of"
+    return f"super(type, obj): obj ({kind} {name}) is not an instance or subtype of type ({cls.__name__})."
 
 
 @handles(functools.partial)
@@ -373,6 +382,7 @@ for _value, _polyfill in (
 for _function, _meaning in (
     (math.fsum, sums.fsum),
     (math.dist, sums.dist),
+    *([(math.sumprod, sums.sumprod)] if hasattr(math, "sumprod") else ()),  # from Python 3.12 on
     (re.sub, substitution.sub),
     (re.subn, substitution.subn),
 ):

@@ -208,10 +208,21 @@ def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return lambda obj: _Key(mycmp, obj)
 
 
+def _words_for_uncallable() -> str:
+    try:
+        iter(None, None)
+    except TypeError as error:
+        return str(error)
+
+
+_UNCALLABLE = _words_for_uncallable()
+"""The words of this Python: 3.12 has others."""
+
+
 def until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``."""
     if not callable(function):
-        raise TypeError("iter(v, w): v must be callable")
+        raise TypeError(_UNCALLABLE)
     return call_until(function, sentinel)
 
 

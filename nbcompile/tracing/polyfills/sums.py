@@ -1,4 +1,4 @@
-"""``math.fsum`` and ``math.dist`` of iterators and of objects with ``__float__``, said in Python.
+"""``math.fsum``, ``math.dist`` and ``math.sumprod`` of iterators and of objects with ``__float__``, said in Python.
 
     math.fsum(0.1 * i for i in range(9))     the generator is traced; the sum of the list is computed while tracing
 
@@ -48,6 +48,31 @@ def dist(p: Iterable[Any], q: Iterable[Any], /) -> float:
         starts.append(_real(_item(start, index)))
         ends.append(_real(_item(end, index)))
     return math.dist(starts, ends)
+
+
+_END = object()
+_EXACT = (int, float, bool)
+
+
+def sumprod(p: Iterable[Any], q: Iterable[Any], /) -> Any:
+    """``math.sumprod``."""
+    starts, ends = [], []
+    first, second = iter(p), iter(q)
+    total = _END
+    while True:
+        start, end = next(first, _END), next(second, _END)  # C asks both before it looks which one has ended
+        if start is _END and end is _END:
+            return math.sumprod(starts, ends) if total is _END else total
+        if start is _END or end is _END:
+            raise ValueError("Inputs are not the same length")
+        if total is _END and type(start) in _EXACT and type(end) in _EXACT:
+            starts.append(start)
+            ends.append(end)
+            continue
+        # From the first other object on C adds product by product, without its more exact sum of floats.
+        if total is _END:
+            total = math.sumprod(starts, ends)
+        total = total + start * end
 
 
 def _real(number: Any) -> float:

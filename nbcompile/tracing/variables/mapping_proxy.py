@@ -10,10 +10,12 @@ nbcompile/tracing/variables/instance_dict.py
 from __future__ import annotations
 
 import types
+from collections.abc import Hashable
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, Source
+from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -40,6 +42,10 @@ class MappingProxyVariable(VariableTracker):
         if name in READS:
             return BuiltinMethodVariable(self.mapping, name)
         return super().get_attribute(tracer, name)
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        # From Python 3.12 on its hash is that of the dict behind it, whose error names the class of the dict.
+        return super().hash_key(tracer) if self.is_unhashable() else self.mapping.hash_key(tracer)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         return self.mapping.get_item(tracer, key)
@@ -75,6 +81,9 @@ class ClassDictVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"MappingProxyVariable({self.cls.__name__}.__dict__)"
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        raise Unhashable(f"unhashable type: '{'mappingproxy' if self.is_unhashable() else 'dict'}'")
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         return BuiltinMethodVariable(self, name) if name == "get" else super().get_attribute(tracer, name)

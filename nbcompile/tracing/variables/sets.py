@@ -9,6 +9,7 @@ nbcompile/tracing/variables/set_tables.py
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -244,7 +245,9 @@ class SetVariable(ContainerVariable):
         self.table.change("symmetric_difference_update", _operand(other, items))
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        theirs = {key for key, _ in hashed_items(tracer, other)}
+        # From Python 3.12 on it intersects with what is no set, and asks each item for its hash, also those of a dict.
+        asks_dict = sys.version_info >= (3, 12)
+        theirs = {key for key, _ in hashed_items(tracer, other, asks_dict=asks_dict)}
         return ConstantVariable(self.members.keys() <= theirs)
 
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fractions
 import itertools
 import math
+import operator
 import statistics
 
 import pytest
@@ -54,6 +55,8 @@ def tenths(count):
         yield 0.1
 
 
+sumprod = getattr(math, "sumprod", lambda p, q: sum(map(operator.mul, p, q)))  # from Python 3.12 on
+
 PROGRAMS = {
     "a sum of a generator expression": lambda: math.fsum(0.1 * each for each in range(10)),
     "a sum of a generator": lambda: math.fsum(tenths(10)),
@@ -74,6 +77,9 @@ PROGRAMS = {
     "a weighted mean": lambda: statistics.fmean([1, 2], weights=[3, 4]),
     "a geometric mean": lambda: statistics.geometric_mean([54, 24, 36]),
     "a correlation": lambda: statistics.correlation([1, 2, 3.0], [2, 3, 5.0]),
+    "a sum of products": lambda: sumprod((each for each in (0.1, 2)), map(float, (3, 4))),
+    "a sum of products of nothing": lambda: sumprod(iter(()), []),
+    "a sum of products of objects": lambda: sumprod([0.1, fractions.Fraction(1, 3), 2], (each for each in [3, 3, 0.5])),
     "a regression": lambda: tuple(statistics.linear_regression([1, 2, 3.0], [2, 3, 5.0])),
 }
 
@@ -96,6 +102,7 @@ REFUSED = {
     "a generator that raises": lambda seen: math.fsum(1 / each for each in noted(seen, (1, 0, 2))),
     "two arguments": lambda seen: math.fsum(noted(seen, (1,)), 2),
     "points of several dimensions": lambda seen: math.dist(noted(seen, (1, "2")), noted(seen, (3,))),
+    "lists of several lengths": lambda seen: sumprod(noted(seen, (1, 2, 3)), noted(seen, (3,))),
     "a text as coordinate": lambda seen: math.dist(noted(seen, (1, "2")), noted(seen, (3, 4))),
     "a second point that is none": lambda seen: math.dist(noted(seen, (1, 2)), Length(1.0)),
 }
