@@ -125,7 +125,9 @@ class NNModuleVariable(ObjectVariable):
         # The call is replaced by a call of ``forward`` only if no function in between is overridden.
         # A GraphModule's class has a ``__call__`` of fx, which calls nn.Module's.
         known = {name: call for name, call in CALLS.items() if name != "__call__" or not _is_called_by_fx(self.cls)}
-        if any(self.on_class(tracer, name) is not call for name, call in known.items()):
+        # ``_wrapped_call_impl`` reads the other one from the module, which may have one of its own.
+        shadows = not self.is_new() and "_call_impl" in vars(self.value)
+        if shadows or any(self.on_class(tracer, name) is not call for name, call in known.items()):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)

@@ -31,7 +31,12 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
-from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, computed_base, guard_no_grad_fn
+from nbcompile.tracing.variables.tensor_properties import (
+    GUARDED_ATTRIBUTES,
+    computed_base,
+    guard_no_grad_fn,
+    shadowing_attribute,
+)
 
 
 def _known_to_torch(names: str) -> frozenset[str]:
@@ -171,6 +176,9 @@ class TensorVariable(VariableTracker):
             return self._grad_fn(tracer)
         if name == "__class__":
             return tracer.wrap(self.cls, None)
+        shadowing = shadowing_attribute(tracer, self.node, self.source, name)
+        if shadowing is not None:
+            return shadowing
         if torch_internals.members.is_new_member(name) and (found := class_lookup(self.cls, name)) is not MISSING:
             return bound_member(tracer, self, name, found)
         if not hasattr(self.cls, name):
@@ -242,6 +250,9 @@ class TensorVariable(VariableTracker):
             tracer.side_effects.store_attribute(tracer, self, name, value)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        shadowing = shadowing_attribute(tracer, self.node, self.source, name)
+        if shadowing is not None:
+            return tracer.call(shadowing, arguments, keywords)
         answer = None if name in SILENT else self._ask(tracer, getattr(torch.Tensor, name, None), arguments, keywords)
         if answer is not None:
             return answer

@@ -24,6 +24,8 @@ from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.lookup import class_lookup, instance_dict, is_data_descriptor
 
 OF_MEMORY = frozenset(("is_shared", "is_pinned"))
 """Properties that a view shares with its base; others belong to one tensor object."""
@@ -133,3 +135,22 @@ def in_memory_of(of_input: torch.Tensor, example: torch.Tensor) -> bool:
         return of_input.untyped_storage()._cdata == example.untyped_storage()._cdata
     except (RuntimeError, NotImplementedError):
         return False
+
+
+def shadowing_attribute(
+    tracer: Tracer, node: torch.fx.Node, source: Source | None, name: str
+) -> VariableTracker | None:
+    """Attribute of a tensor from outside that comes before a method of its class: ``x.sum = lambda: 4``."""
+    if name.startswith("__"):  # Python looks special methods up in the class
+        return None
+    example = node.meta[EXAMPLE]
+    if source is None and any(operand.meta.get(EXAMPLE) is example for operand in node.all_input_nodes):
+        source = input_of(tracer, example, is_same_object)  # ``x.add_(1)`` is ``x``
+    if source is None:
+        return None
+    value = tracer.real_value(source)
+    members = instance_dict(value)
+    if name not in members or is_data_descriptor(class_lookup(type(value), name)):
+        return None
+    tracer.guard(AttrSource(source, "__dict__"), GuardKind.DICT_CONTAINS, (name, True))
+    return tracer.wrap(members[name], AttrSource(source, name))
