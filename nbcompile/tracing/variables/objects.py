@@ -504,16 +504,20 @@ class ObjectVariable(VariableTracker):
             return self if result is self.base_items and name in IN_PLACE else result
         self.no_method(name)
 
+    def _has_keys_of_its_own(self, tracer: Tracer) -> bool:
+        # As ``dict.update``, the C code of ``copy`` asks ``keys`` of a class with an ``__iter__``, unless it is empty.
+        entries = self.base_items
+        return isinstance(entries, DictVariable) and not self.is_built_in("__iter__") and bool(entries.keys(tracer))
+
     def _call_base(
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
         """A method of the built-in part; ``dict.__getitem__`` calls the class's own ``__missing__``."""
         assert self.base_items is not None
         if isinstance(self.base_items, ContainerVariable) and not arguments and not keywords:
-            if name == "__hash__" and cls in (tuple, frozenset):
-                return tracer.call(tracer.wrap(hash, None), [self.base_items])
-            if name == "__repr__":
-                return self._text_of_base(tracer, cls)
+            answer = self._ask_container(tracer, cls, name)
+            if answer is not None:
+                return answer
         if cls is dict and name == "__getitem__" and len(arguments) == 1:
             own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
             if own and not self.base_items.contains(tracer, realise(tracer, arguments[0])):
@@ -522,6 +526,17 @@ class ObjectVariable(VariableTracker):
         # ``t[:]`` is a new tuple, and a plain one.
         is_itself = isinstance(result, TupleVariable) and result is self.base_items
         return result.like(result.items) if is_itself else result  # type: ignore[attr-defined]
+
+    def _ask_container(self, tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
+        """A method without arguments of a container that asks more than the container; None: any other."""
+        assert self.base_items is not None
+        if name == "__hash__" and cls in (tuple, frozenset):
+            return tracer.call(tracer.wrap(hash, None), [self.base_items])
+        if name == "__repr__":
+            return self._text_of_base(tracer, cls)
+        if name == "copy" and cls is dict and self._has_keys_of_its_own(tracer):
+            return tracer.call(ClassVariable(dict), [self])
+        return None
 
     def _text_of_base(self, tracer: Tracer, cls: type) -> VariableTracker:
         """``__repr__`` in C of a container: that of a list, tuple or dict omits the class's name, others include it."""

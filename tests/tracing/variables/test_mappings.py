@@ -271,3 +271,39 @@ def test_a_hash_is_asked_for_as_often_as_in_python(made: str) -> None:
     function: Any = scope["f"]
     compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.zeros(1)), function(torch.zeros(1)))
+
+
+class Listed(dict):
+    """A dict whose keys and items are other ones than those stored."""
+
+    def __iter__(self):
+        return iter(["b"])
+
+    def keys(self):
+        return ["b"]
+
+    def __getitem__(self, key):
+        return 5
+
+
+class ListedInOrder(collections.OrderedDict):
+    """The same of an OrderedDict."""
+
+    __iter__, keys, __getitem__ = Listed.__iter__, Listed.keys, Listed.__getitem__
+
+
+@pytest.mark.parametrize("cls", [Listed, ListedInOrder])
+def test_a_copy_of_a_subclass_has_the_items_that_it_gives(cls):
+    """``dict.copy`` asks ``keys`` and ``__getitem__`` of a class with an ``__iter__``; of an empty one it does not."""
+
+    def copied(x, given):
+        new = cls(a=1)
+        refused = ""
+        try:
+            given.copy(3)
+        except TypeError as error:
+            refused = str(error)
+        return x + 1, given.copy(), new.copy(), cls().copy(), dict.copy(given), type(new.copy()), refused
+
+    given = (torch.ones(2), cls(a=1))
+    assert str(nbcompile.compile(copied, backend="eager")(*given)) == str(copied(*given))
