@@ -109,7 +109,8 @@ def go_on(at: Captured, scope: dict[str, Any], enter: bool) -> object:
     live = tuple(name for name in bound if name not in cells)
     code = resume_function_code(at.code, at.instruction.offset, layout, live, cells)
     outer = {**at.frees, **{name: bound[name] for name in cells}}
-    closure = tuple(outer[name] for name in code.co_freevars)
+    info = resume_info(code)
+    closure = tuple(outer[name] for name in (code.co_freevars if info is None else info.closure))
     assert all(isinstance(cell, types.CellType) for cell in closure)
     function = types.FunctionType(code, scope, code.co_name, None, closure)  # type: ignore[arg-type]
     return function(*passed, *(bound[name] for name in live))

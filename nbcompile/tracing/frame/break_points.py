@@ -68,6 +68,8 @@ class BrokenInstruction:
     action: Callable[[Reconstruction], Action]
     targets: tuple[tuple[int, bool], ...]
     """Targets to resume at: index of the instruction; True if the tested value stays on the stack."""
+    body: int | None = None
+    """Index of the first instruction of the frame that Python runs before, as those of an inlined comprehension."""
 
 
 def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
@@ -100,6 +102,8 @@ def describe(
     """Action that Python performs, the resume points of the frame, and those of its callers, innermost first."""
     # Escape analysis first: a recipe may be simpler for a container that the rest of the program cannot reach.
     locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
+    if broken.body is not None:  # it reads variables that may not be alive behind it
+        locations.append((frame, broken.body))
     passed = _named_operands(frame.stack[len(frame.stack) - broken.slots :])
     reconstruction.visible = reachable(reconstruction.tracer, locations)
     reconstruction.named = reachable(reconstruction.tracer, locations, passed)
@@ -285,7 +289,7 @@ def _comprehension(frame: Translator, instruction: Instruction) -> BrokenInstruc
         frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
         return BrokenComprehension(begin, instructions[found.end].offset)
 
-    return BrokenInstruction(instruction, 1, 1, action, ((found.end, False),))
+    return BrokenInstruction(instruction, 1, 1, action, ((found.end, False),), found.start)
 
 
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR"})

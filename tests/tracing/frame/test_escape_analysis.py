@@ -218,12 +218,26 @@ def _in_the_closure_of_a_comprehension(x):
     return [class_after_a_break(x, made) for _ in range(2)]
 
 
+def _in_an_inner_loop_of_a_comprehension(x):
+    made = iter([iter([1])]), iter([reversed([2])])
+    return [class_after_a_break(x, iterator) for part in made for iterator in part]
+
+
+def _in_two_lists_that_a_comprehension_reads(x):
+    made = [iter([1])]
+    other = (made, made)
+    return [class_after_a_break(x, part[0]) for part in other] + [class_after_a_break(x, number) for number in (3, "4")]
+
+
 def _among_what_a_comprehension_takes(x):
     made = [iter([1]), reversed([2]), itertools.product([1], [2])]
     return [class_after_a_break(x, iterator) for iterator in made]
 
 
-@pytest.mark.parametrize("function", [_in_the_closure_of_a_comprehension, _among_what_a_comprehension_takes])
+@pytest.mark.parametrize("function", [
+    _in_the_closure_of_a_comprehension, _in_an_inner_loop_of_a_comprehension,
+    _in_two_lists_that_a_comprehension_reads, _among_what_a_comprehension_takes,
+])  # fmt: skip
 def test_iterators_that_a_broken_comprehension_can_ask_for_their_class(function):
     """Iterators in the closure of a comprehension, or among its items, have their own classes."""
     x = torch.ones(1)
