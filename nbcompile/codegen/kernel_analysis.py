@@ -214,10 +214,11 @@ def flatten_statements(body: Sequence[Statement]) -> Iterator[Inner | Nest]:
 
 def unconditional_loads(body: Expr) -> Iterator[Load]:
     """Iterate over the loads that are not masked."""
-    # A masked load may be out of bounds where the mask is false: it cannot be moved in front of it.
+    # A masked load may be out of bounds where the mask is false (the alternative, where it is true): neither can be
+    # moved in front of it.
     if isinstance(body, Load):
         yield body
-    for child in (body.condition, body.otherwise) if isinstance(body, Masked) else children(body):
+    for child in (body.condition,) if isinstance(body, Masked) else children(body):
         yield from unconditional_loads(child)
 
 

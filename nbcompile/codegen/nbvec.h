@@ -337,8 +337,15 @@ template <class T, int W> INLINE auto fetch(const T *p, First lanes) {
 }
 template <class T, int W> INLINE auto fetch(const T *p, Vec<bool, W> m) {
   if constexpr (has_masks<T, W>) return fetch_bits<T, W>(p, mask_bits(m));
+#if defined(NB_X86) && defined(__AVX__)
+  else if constexpr (!same_type<T, bool> && sizeof(T) == 4 && W == 8)
+    return (Raw<T, W>)__builtin_ia32_maskloadps256((const Raw<f32, 8> *)p, (Raw<i32, 8>)m.template bits<i32>());
+  else if constexpr (!same_type<T, bool> && sizeof(T) == 8 && W == 4)
+    return (Raw<T, W>)__builtin_ia32_maskloadpd256((const Raw<f64, 4> *)p, (Raw<long long, 4>)m.template bits<i64>());
+#endif
   else {
     decltype(fetch<T, W>(p, All{})) v = {};
+    if (!some(m)) return v;
     if (every(m)) return fetch<T, W>(p, All{});
     FOR_EACH_LANE(j) if (m.v[j]) v[j] = peek(p + j);
     return v;

@@ -43,7 +43,7 @@ from nbcompile.codegen.vector_scope import (
     type_name,
 )
 from nbcompile.ir.emitted import ZERO_DIVISION
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, compute_dtype
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, Origin, compute_dtype
 from nbcompile.ir.index import ZERO, Symbol, gather_variable
 from nbcompile.ir.kernel import access
 from nbcompile.ir.strides import max_slope, piecewise_stride, repeat_count, stride_along
@@ -334,23 +334,38 @@ def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Valu
     mask = _value(scope, condition)
     name = scope.names.fresh("m")
     before = scope.lanes
-    vectorised = scope.vector is not None
-    own = merge_origins(scope.origin, mask.origin)
-    scope.writer.line(f"const auto {name} = {mask.text};", own)
+    scope.writer.line(f"const auto {name} = {mask.text};", merge_origins(scope.origin, mask.origin))
+    origin = mask.origin
     mask = replace(mask, text=name, origin=())
-    vector_mask = before.vector
-    if vectorised:
-        vector_mask = f"{name}_lanes"
-        scope.writer.line(f"const auto {vector_mask} = mask_of<W>({before.vector}) & {as_vector(scope, mask)};", own)
-    scalar_mask = f"{name}_any"
-    any_lane = f"Vec<bool, 1>(some({vector_mask}))" if mask.is_vector else f"mask_of<1>({before.scalar}) & {mask.text}"
-    scope.writer.line(f"const auto {scalar_mask} = {any_lane};", own)
-    scope.lanes = Lanes(vector_mask, scalar_mask)
+    scope.lanes = _lanes_of_mask(scope, mask, name, origin)
     inside = _value(scope, value)
-    # The alternative is needed in the lanes where the condition is false: it is computed under the outer mask.
     scope.lanes = before
+    # The alternative is needed where the condition is false: elsewhere its addresses may be out of bounds, too.
+    if _accesses_memory(otherwise):
+        scope.lanes = _lanes_of_mask(scope, replace(mask, text=f"!{name}"), f"{name}_else", origin)
     outside = _value(scope, otherwise)
+    scope.lanes = before
     wide = mask.is_vector or inside.is_vector or outside.is_vector
     texts = [as_vector(scope, operand) if wide else operand.text for operand in (mask, inside, outside)]
     origin = merge_origins(inside.origin, outside.origin)
     return Value(f"where({', '.join(texts)})", wide, value.dtype, origin)
+
+
+def _lanes_of_mask(scope: Scope, mask: Value, name: str, origin: Origin) -> Lanes:
+    """Emit the active lanes under a mask that is inside of the current one."""
+    before, own = scope.lanes, merge_origins(scope.origin, origin)
+    vector_mask = before.vector
+    if scope.vector is not None:
+        vector_mask = f"{name}_lanes"
+        scope.writer.line(f"const auto {vector_mask} = mask_of<W>({before.vector}) & {as_vector(scope, mask)};", own)
+    any_lane = f"Vec<bool, 1>(some({vector_mask}))" if mask.is_vector else f"mask_of<1>({before.scalar}) & {mask.text}"
+    scope.writer.line(f"const auto {name}_any = {any_lane};", own)
+    return Lanes(vector_mask, f"{name}_any")
+
+
+def _accesses_memory(body: Expr) -> bool:
+    """Return whether a value loads an element, or checks a number that may be valid under a mask alone."""
+    return any(
+        isinstance(node, Load) or getattr(node, "gathers", ()) or (isinstance(node, Apply) and node.op in DIVISIONS)
+        for node in walk(body)
+    )

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 import sympy
 import torch
 
+import nbcompile
 from nbcompile.codegen.vector_expr import emit_value
 from nbcompile.codegen.vector_scope import KernelNames, Scope, Value, as_vector
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.expr import Gather, IndexOf, Load, Masked, apply, constant
 from nbcompile.ir.index import gather_variable, loop_variable
+from nbcompile.runtime import processor
+from tests.support.processes import python
 
 F32, I64 = torch.float32, torch.int64
 i0, i1, g0 = loop_variable(0), loop_variable(1), gather_variable(3)
@@ -97,3 +102,23 @@ def test_a_scalar_is_broadcast_where_it_joins_a_vector():
     assert not scalar.is_vector and as_vector(made, scalar).startswith("F32(")
     assert ("f32", True) in made.names.used_types
     assert as_vector(made, Value("v", True, F32)) == "v"
+
+
+@pytest.mark.parametrize("instructions", ["avx512", "avx2", "generic"])
+def test_a_masked_part_is_not_loaded_where_the_other_is_chosen(instructions):
+    """Both sides of a mask are loaded under it: next to the memory of either are pages that cannot be accessed."""
+    if lacking := processor.lacking(instructions):
+        pytest.skip(f"this processor has no {lacking}")
+    python(Path(__file__).parent / "accesses_shown.py", NBCOMPILE_INSTRUCTION_SET=instructions)
+
+
+def test_an_index_of_the_other_part_is_not_checked():
+    """Memory in front of an index that is not chosen may hold any number, which is no index out of bounds."""
+    numbers = torch.full((64,), 10**6)
+    index = numbers[8:11].copy_(torch.tensor([3, 2, 1]))
+    x = torch.arange(32.0).view(4, 8)
+
+    def f(x, index):
+        return torch.cat([x[:2] * 2, x[index] * 3])
+
+    torch.testing.assert_close(nbcompile.compile(f)(x, index), f(x, index), rtol=0, atol=0)
