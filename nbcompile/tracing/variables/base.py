@@ -26,6 +26,8 @@ from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.graph.body import creation_order
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.class_facts import (
+    NO_CONSTANT,
+    constant_in_c,
     has_class_members_only,
     is_class_member,
     is_fixed,
@@ -353,8 +355,8 @@ class NullVariable(VariableTracker):
 class UnknownVariable(VariableTracker):
     """A real value of an unsupported kind: it can be passed on, not used.
 
-    Only attributes that never change are read (``is_fixed``). Its description is that of torch, as of a user's object,
-    whose tracker is in objects.py.
+    Only attributes that never change are read (``is_fixed``), and constants that C computes. Its description is that
+    of torch, as of a user's object, whose tracker is in objects.py.
     """
 
     def __init__(self, value: object, source: Source | None) -> None:
@@ -368,7 +370,8 @@ class UnknownVariable(VariableTracker):
         return f"UserDefinedObjectVariable({type(self.value).__name__})"
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if not is_fixed(type(self.value), name):
-            return super().get_attribute(tracer, name)
         source = None if self.source is None else AttrSource(self.source, name)
-        return tracer.wrap(getattr(self.value, name), source)
+        if is_fixed(type(self.value), name):
+            return tracer.wrap(getattr(self.value, name), source)
+        computed = NO_CONSTANT if source is None else constant_in_c(self.value, name)
+        return super().get_attribute(tracer, name) if computed is NO_CONSTANT else tracer.wrap(computed, source)

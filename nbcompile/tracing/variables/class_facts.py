@@ -4,6 +4,7 @@
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``
     name_in_errors(collections.deque)         "collections.deque"
     is_fixed(torch.Generator, "device")       True: the attribute is a constant of the object
+    constant_in_c(memoryview(b"ab"), "nbytes")    2: what the getter in C returns now, which a guard asks again
 
 In torch: ``hasattr`` of such a value breaks the graph (``call_obj_hasattr`` of torch/_dynamo/variables/base.py).
 Read next: base.py
@@ -12,6 +13,7 @@ Read next: base.py
 from __future__ import annotations
 
 from types import (
+    BuiltinFunctionType,
     GenericAlias,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -25,6 +27,7 @@ from types import (
 import torch
 
 from nbcompile.support.class_flags import is_class_statement
+from nbcompile.support.real_class import class_is_computed
 
 _GENERAL_LOOKUP = frozenset({"_collections", "builtins", "collections", "datetime", "decimal", "itertools"})
 """Modules whose classes in C look attributes up as ``object`` does, but for those of _OWN_LOOKUP."""
@@ -61,6 +64,40 @@ def is_fixed(cls: type, name: str) -> bool:
     """True if an attribute is a constant that no object of the class ever changes: it is read, and guarded."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) and found in _FIXED
+
+
+NO_CONSTANT = object()
+"""Result of :func:`constant_in_c` where the attribute is none."""
+_IMMUTABLE = frozenset({int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device})
+
+
+def constant_in_c(value: object, name: str) -> object:
+    """The value of an attribute that C computes, if it is an immutable constant, else NO_CONSTANT.
+
+    A list may be another one at each read, so that a change of it is lost in eager mode; and of an object that may be
+    another one each time, nothing could be guarded.
+    """
+    found = next((base.__dict__[name] for base in type(value).__mro__ if name in base.__dict__), None)
+    in_c = isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) or _is_property_in_c(found)
+    if found is None or not in_c or class_is_computed(type(value)):
+        return NO_CONSTANT
+    try:
+        computed = found.__get__(value)
+    except Exception:  # noqa: BLE001 - eager mode's own error: it is raised where the frame runs as written
+        return NO_CONSTANT
+    return computed if _is_immutable(computed) else NO_CONSTANT
+
+
+def _is_property_in_c(found: object) -> bool:
+    """True for a property of pybind11, whose getter is a function in C of its own."""
+    getter = found.fget if type(found) is property else None
+    # `property(len)` is in C as well, and calls the program's `__len__`.
+    is_own = isinstance(getter, BuiltinFunctionType) and not isinstance(getter.__self__, ModuleType)
+    return is_own or type(getter).__name__ == "instancemethod"
+
+
+def _is_immutable(value: object) -> bool:
+    return type(value) in _IMMUTABLE or (type(value) is tuple and all(map(_is_immutable, value)))
 
 
 def is_method_in_c(cls: type, name: str) -> bool:

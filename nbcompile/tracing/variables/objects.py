@@ -47,7 +47,7 @@ from nbcompile.tracing.variables.base import (
     realise,
 )
 from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
-from nbcompile.tracing.variables.class_facts import has_class_members_only, is_fixed
+from nbcompile.tracing.variables.class_facts import NO_CONSTANT, constant_in_c, has_class_members_only, is_fixed
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
@@ -288,6 +288,8 @@ class ObjectVariable(VariableTracker):
                     tracer.raise_exception(
                         AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no getter"
                     )
+                if not isinstance(found.fget, types.FunctionType) and (computed := self._constant_in_c(tracer, name)):
+                    return computed
                 source = self._class_source(name)
                 # The getter, not the descriptor: ``fget`` may be replaced only with the property, which is guarded.
                 fget = tracer.wrap(found.fget, None if source is None else AttrSource(source, "fget"))
@@ -300,11 +302,19 @@ class ObjectVariable(VariableTracker):
             case types.GetSetDescriptorType() if is_fixed(self.cls, name) and not self.is_new():
                 return self._lazy(tracer, name, found.__get__(self.value))
             case types.GetSetDescriptorType():
-                return super().get_attribute(tracer, name)
+                return self._constant_in_c(tracer, name) or super().get_attribute(tracer, name)
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):
             return self._user_descriptor(tracer, found, getter, self._class_source(name))
         return super().get_attribute(tracer, name)
+
+    def _constant_in_c(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        """The constant that C computes for an attribute (``Struct.size``); None if it is none."""
+        is_changed = tracer.side_effects.attribute(self, name) is not None or tracer.side_effects.is_deleted(self, name)
+        if self.source is None or self.is_new() or is_changed:
+            return None
+        computed = constant_in_c(self.value, name)
+        return None if computed is NO_CONSTANT else self._lazy(tracer, name, computed)
 
     def _slot(self, tracer: Tracer, name: str, found: types.MemberDescriptorType) -> VariableTracker | None:
         overlay = tracer.side_effects.attribute(self, name)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import decimal
+import hashlib
+import io
+import operator
+import struct
 import threading
 import types
 import weakref
@@ -143,3 +149,66 @@ def test_the_dict_of_a_namespace_shows_what_was_stored():
         result, wanted = compiled(torch.ones(1), found), window(torch.ones(1), expected)
         assert (result[0].tolist(), *result[1:]) == (wanted[0].tolist(), *wanted[1:])
         assert found == expected
+
+
+IN_C = {
+    "array": (array.array("i", [1]), "typecode itemsize"),
+    "bytes": (io.BytesIO(b"a"), "closed"),
+    "struct": (struct.Struct("ii"), "size format"),
+    "view": (memoryview(b"abc"), "nbytes readonly shape format"),
+    "hash": (hashlib.sha256(), "name digest_size"),
+    "decimal": (decimal.Context(prec=7), "prec rounding"),
+    "storage": (torch.ones(2).untyped_storage(), "device"),
+    "schema": (torch.ops.aten.add.Tensor._schema, "name overload_name is_mutable"),
+}
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_a_constant_that_c_computes_is_read(name):
+    """Members and properties in C (also of pybind11) whose values are constants do not end the graph."""
+    value, attributes = IN_C[name]
+    read = operator.attrgetter(*attributes.split())
+
+    def f(x, value):
+        return x + 1, [getattr(value, name) for name in attributes.split()]
+
+    found = nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2), value)[1]
+    wanted = read(value)
+    assert found == (list(wanted) if isinstance(wanted, tuple) and len(attributes.split()) > 1 else [wanted])
+
+
+def test_a_constant_that_c_computes_is_guarded():
+    """The guard asks again: a context of another precision, a file that was closed."""
+
+    def f(x, context, file):
+        return x * context.prec, file.closed
+
+    compiled, x = nbcompile.compile(f, backend="eager", fullgraph=True), torch.ones(1)
+    context, file = decimal.Context(prec=7), io.BytesIO()
+    assert compiled(x, context, file) == (7, False)
+    context.prec = 9
+    assert compiled(x, context, file) == (9, False)
+    file.close()
+    assert compiled(x, context, file) == (9, True)
+
+
+class Counted:
+    """Its property is in C, and calls its own code."""
+
+    asked = 0
+    length = property(len)
+
+    def __len__(self):
+        Counted.asked += 1
+        return Counted.asked
+
+
+def test_a_getter_in_c_that_calls_the_program_is_no_constant():
+    """``property(len)`` calls ``__len__`` as often as eager mode does."""
+
+    def f(x, value):
+        return x + value.length
+
+    compiled = nbcompile.compile(f, backend="eager")
+    Counted.asked = 0
+    assert [compiled(torch.zeros(1), Counted()).item() for _ in range(3)] == [1, 2, 3]
