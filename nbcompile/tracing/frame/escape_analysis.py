@@ -206,8 +206,13 @@ def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracke
         yield tracker.content
     yield from tracer.side_effects.stored_attributes(tracker).values()
     # The parts of a tracker are its attributes, whatever their names: no list of fields by class can miss one.
-    for part in vars(tracker).values():
-        yield from _trackers_in(part)
+    for name, part in vars(tracker).items():
+        if name not in _OF_THE_PROGRAM or is_instance(part, VariableTracker):
+            yield from _trackers_in(part)
+
+
+_OF_THE_PROGRAM = frozenset(("value", "scope"))
+"""Attributes that hold real objects of the program: they lead to no tracker, may be large, and contain themselves."""
 
 
 def _trackers_in(part: object) -> Iterator[VariableTracker | None]:

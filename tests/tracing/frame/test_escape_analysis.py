@@ -243,3 +243,30 @@ def test_iterators_that_a_broken_comprehension_can_ask_for_their_class(function)
     x = torch.ones(1)
     found = nbcompile.compile(function, backend="eager")(x)
     assert [name for _, name in found] == [name for _, name in function(x)]
+
+
+class Recursive(list):
+    """A list that contains itself."""
+
+
+def test_objects_of_the_program_that_contain_themselves_are_not_searched():
+    """A list and a module's namespace that contain themselves are values of trackers, and lead to no other tracker."""
+    own = Recursive()
+    own.append(own)
+    # What `exec` with the namespace of `builtins` leaves behind.
+    namespace = {"torch": torch, "own": own, "large": [own]}
+    namespace["itself"] = namespace
+    source = """
+def f(x):
+    def inner(a):
+        return a + len(own)
+    numbers = iter([1, 2])
+    torch._dynamo.graph_break()
+    return inner(x) + next(numbers), type(numbers).__name__, own
+"""
+    exec(source, namespace)
+    x = torch.ones(1)
+    found = nbcompile.compile(namespace["f"], backend="eager")(x)
+    assert found[:2] == (3, "list_iterator")
+    assert found[2] is own
+    assert "too deep" not in str(nbcompile.explain(namespace["f"])(x))
