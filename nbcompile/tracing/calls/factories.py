@@ -50,8 +50,10 @@ def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
         return OperatorVariable(torch.full).call(tracer, arguments, keywords)
     del named["fill_value"]
     size = named.pop("size")
-    if _is_none(dtype):
-        named["dtype"] = ConstantVariable(_dtype_of_number(number.example))
+    own_dtype = _dtype_of_number(number.example)
+    # The keyword is written only where it says something: for other numbers the node is torch's.
+    if _is_none(dtype) and own_dtype is not None:
+        named["dtype"] = ConstantVariable(own_dtype)
     return tracer.apply(torch.empty, [size], named).call_method(tracer, "fill_", [number], {})
 
 
