@@ -24,13 +24,21 @@ def g(x):
 """
 
 
+def rewrite(path, content):
+    """Write another file of the same name."""
+    # The old one stays as it is for this process, which may have loaded it: a library that is truncated in place ends
+    # the process (SIGBUS).
+    path.unlink()
+    path.write_bytes(content)
+
+
 def flipped(at):
     """Damage that flips one bit in a part of the file."""
 
     def damage(path):
         content = bytearray(path.read_bytes())
         content[int(at * (len(content) - 1))] ^= random.Random(at).choice((1, 0x80))
-        path.write_bytes(content)
+        rewrite(path, content)
 
     return damage
 
@@ -40,14 +48,14 @@ def truncated(at):
 
     def damage(path):
         content = path.read_bytes()
-        path.write_bytes(content[: int(at * len(content))])
+        rewrite(path, content[: int(at * len(content))])
 
     return damage
 
 
 def written(content):
     """Damage that replaces the whole content."""
-    return lambda path: path.write_bytes(content)
+    return lambda path: rewrite(path, content)
 
 
 def instead(make):
@@ -62,6 +70,7 @@ def instead(make):
 
 def huge(path):
     """A sparse file that is larger than any file that is read."""
+    path.unlink()
     with path.open("wb") as file:
         file.truncate(1 << 34)
 
@@ -73,7 +82,7 @@ DAMAGES = {
         f"written {text[:12]!r}": written(text)
         for text in (b"\xff\xfe\x00", b"null", b"[]", b"{}", b"\0" * 64, b"[" * 9999)
     },
-    "longer": lambda path: path.write_bytes(path.read_bytes() + b" "),
+    "longer": lambda path: rewrite(path, path.read_bytes() + b" "),
     "huge": huge,
     "a folder": instead(lambda path: path.mkdir()),
     "a full folder": instead(lambda path: (path / "below").mkdir(parents=True)),
@@ -153,7 +162,7 @@ def test_a_whole_file_in_the_place_of_another_is_damage(fresh, process, tmp_path
             fresh()
             contents = [path.read_bytes() for path in turned]
             for path, content in zip(paths, contents, strict=True):
-                path.write_bytes(content)
+                rewrite(path, content)
             for name in "fg":
                 right(process(PROGRAM), name)
         pairs = [(path, path.with_suffix(path.suffix + ".sha256")) for path in paths if not kind.endswith("sha256")]
@@ -162,7 +171,7 @@ def test_a_whole_file_in_the_place_of_another_is_damage(fresh, process, tmp_path
             contents = [[each.read_bytes() for each in pair] for pair in pairs]
             for pair, both in zip(pairs, contents[1:] + contents[:1], strict=True):
                 for path, content in zip(pair, both, strict=True):
-                    path.write_bytes(content)
+                    rewrite(path, content)
             for name in "fg":
                 right(process(PROGRAM), name)
 
