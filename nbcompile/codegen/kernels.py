@@ -54,7 +54,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     body = SourceWriter(depth=1)
     origins = buffer_origins(kernel, schedule.program)
     panel = find_packed_panel(kernel)
-    names = KernelNames({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel))
+    names = KernelNames({**pointers, **_rows(kernel, panel)}, extents=_extents(kernel), has_inputs=bool(kernel.reads))
     index_dtype = torch.int64 if needs_64_bit_lanes(kernel) else torch.int32
     tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
     non_temporal = non_temporal_stores(kernel, schedule, _scattered(kernel, tile, panel))

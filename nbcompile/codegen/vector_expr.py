@@ -123,9 +123,26 @@ def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) ->
     texts = [as_vector(scope, value) if is_vector else value.text for value in values]
     if op in DIVISIONS and not dtype.is_floating_point and not isinstance(args[1], Constant):
         texts[1] = _divisor(scope, texts[1], is_vector)
+    if _folds_otherwise(op, args, dtype) and not (scope.names.has_inputs and any(map(_reads, args))):
+        texts[-1] = f"opaque({texts[-1]})"
     return Value(
         operation(op, args, dtype, texts), is_vector, dtype, merge_origins(*(value.origin for value in values))
     )
+
+
+def _folds_otherwise(op: str, args: tuple[Expr, ...], dtype: torch.dtype) -> bool:
+    """Return whether the C++ compiler has another result than the instruction, for numbers that it knows.
+
+    Those are the sign of 0.0 / 0.0, and the integer for a number that is none, or is too large.
+    """
+    if op == "cast":
+        return args[0].dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool
+    return op == "div" and dtype.is_floating_point
+
+
+def _reads(body: Expr) -> bool:
+    """Return whether a value depends on memory, so that the C++ compiler does not know it."""
+    return any(isinstance(node, (Load, Local)) for node in walk(body))
 
 
 def _divisor(scope: Scope, text: str, is_vector: bool) -> str:

@@ -54,6 +54,8 @@ class KernelNames:
     offset_tables: dict[tuple[Index, Symbol], str] = field(default_factory=dict)
     """Names of the constexpr tables of offsets that a loop loads, by index and variable."""
     used_types: set[tuple[str, bool]] = field(default_factory=set)
+    has_inputs: bool = True
+    """False for a kernel that computes from indices and constants alone (``arange``)."""
     counter: int = 0
 
     def fresh(self, stem: str) -> str:

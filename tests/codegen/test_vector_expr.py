@@ -10,6 +10,7 @@ import sympy
 import torch
 
 import nbcompile
+from nbcompile import config
 from nbcompile.codegen.vector_expr import emit_value
 from nbcompile.codegen.vector_scope import KernelNames, Scope, Value, as_vector
 from nbcompile.codegen.writer import SourceWriter
@@ -122,3 +123,27 @@ def test_an_index_of_the_other_part_is_not_checked():
         return torch.cat([x[:2] * 2, x[index] * 3])
 
     torch.testing.assert_close(nbcompile.compile(f)(x, index), f(x, index), rtol=0, atol=0)
+
+
+def known_numbers(x):
+    """Numbers that the C++ compiler could compute: it has 0 or the largest integer where the processor has the smallest."""
+    a, inf = torch.arange(3.0), torch.full((3,), float("inf"))
+    b = a.double()
+    kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+    return [
+        *((a / a).to(kind) for kind in kinds), *((a * 1e10).to(kind) for kind in kinds), (b / b).long(), (a - 1).sqrt().long(),
+        (a * inf).long(), (inf - inf).long(), (a * inf - a * inf).int(), (a * 1e30 * 1e30).long(), (a * float("nan")).int(),
+        torch.full((3,), float("nan")).long(), (a.bfloat16() / a.bfloat16()).long(), (a - 300).to(torch.uint8),
+        torch.eye(3).div(torch.eye(3)).long(), x + (a / a).int(), (a / a).signbit(), (b / b).signbit(), (x * 0 + a / a).long(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("instructions", ["avx512", "avx2", "generic"])
+def test_numbers_that_are_known_are_converted_as_the_processor_converts_them(instructions):
+    """0 / 0, infinity and large numbers as integers, and the sign of NaN, are eager mode's without any input."""
+    if lacking := processor.lacking(instructions):
+        pytest.skip(f"this processor has no {lacking}")
+    with config.patch(instruction_set=instructions):
+        found = nbcompile.compile(known_numbers)(torch.ones(3))
+    for number, (one, other) in enumerate(zip(found, known_numbers(torch.ones(3)), strict=True)):
+        torch.testing.assert_close(one, other, rtol=0, atol=0, msg=f"{number}: {one} {other}")
