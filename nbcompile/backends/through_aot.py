@@ -104,8 +104,26 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return reason
     if any(node.op.startswith("call_") and _is_decomposed_wrongly(node) for node in graph_module.graph.nodes):
         return "torch's decomposition of multilabel_margin_loss counts classes behind the end of the targets"
-    if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
-        return "the graph sets the default dtype, which no ATen operator does"
+    return _state_reason([node.target for node in graph_module.graph.nodes])
+
+
+_SETTERS = frozenset(
+    getattr(torch, name)
+    for name in (
+        "set_default_dtype set_autocast_dtype set_autocast_cpu_dtype set_autocast_gpu_dtype set_autocast_enabled "
+        "set_autocast_cpu_enabled set_autocast_gpu_enabled set_autocast_cache_enabled"
+    ).split()
+    if hasattr(torch, name)
+)
+"""Functions that change the state of the process, which no ATen operator does."""
+
+
+def _state_reason(targets: Sequence[object]) -> str:
+    if found := next((target for target in targets if target in _SETTERS), None):
+        return f"the graph calls torch.{getattr(found, '__name__', found)}, which no ATen operator does"
+    autocast = torch.amp.autocast_mode
+    if targets.count(autocast._enter_autocast) != targets.count(autocast._exit_autocast):
+        return "the graph enters autocast and does not leave it, which no ATen operator does"
     return ""
 
 

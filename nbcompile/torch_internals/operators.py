@@ -30,9 +30,9 @@ from nbcompile.support.process_state import STATE, Lifetime
 _NOT_OPERATORS = frozenset(
     "compile save load manual_seed seed initial_seed get_rng_state set_rng_state is_tensor is_storage "
     "is_grad_enabled is_inference_mode_enabled set_grad_enabled get_default_dtype set_default_dtype "
-    "set_default_device get_default_device set_default_tensor_type typename is_floating_point is_complex "
-    "is_deterministic_algorithms_enabled set_printoptions use_deterministic_algorithms get_num_threads "
-    "set_num_threads get_num_interop_threads set_num_interop_threads vmap cond get_autocast_dtype "
+    "set_flush_denormal init_num_threads set_default_device get_default_device set_default_tensor_type typename "
+    "is_floating_point is_complex is_deterministic_algorithms_enabled set_printoptions use_deterministic_algorithms "
+    "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads vmap cond get_autocast_dtype "
     "is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled get_autocast_gpu_dtype "
     "get_autocast_cpu_dtype is_autocast_cpu_enabled set_warn_always is_warn_always_enabled get_file_path "
     "prepare_multiprocessing_environment is_anomaly_enabled set_anomaly_enabled get_float32_matmul_precision "

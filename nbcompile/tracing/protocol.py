@@ -54,6 +54,8 @@ class GlobalChange:
     stack: tuple[StackLine, ...]
     moved: bool = False
     """True if it was deleted before it was stored again."""
+    owner: VariableTracker | None = None
+    """The module whose class has a data descriptor of the name: it takes the value, and the dict does not."""
 
 
 class ObjectDicts(Protocol):
@@ -136,7 +138,10 @@ class Effects(Protocol):
     def mark_mutated(self, tracer: Tracer, owner: VariableTracker) -> None:
         """Record that the items of a container, or the content of a cell, will change."""
 
-    def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
+    def store_global(
+        self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None,
+        owner: VariableTracker | None = None,
+    ) -> None:  # fmt: skip
         """``global name; name = value``."""
 
 

@@ -254,6 +254,8 @@ class Reconstruction:
 
     def _global(self, change: GlobalChange) -> Mutation:
         value = None if change.value is None else self.recipe(change.value)
+        if change.owner is not None and value is not None:
+            return recipes.SetAttribute(self.recipe(change.owner), change.name, value, stack=change.stack)
         own = change.scope is self.tracer.output.frame.globals
         return recipes.SetGlobal(change.name, value, None if own else self.globals_of(change.scope), change.stack)
 

@@ -158,8 +158,11 @@ class SideEffects:
             self.order.append(change)
         return change
 
-    def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
-        """``global name; name = value``."""
+    def store_global(
+        self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None,
+        owner: VariableTracker | None = None,
+    ) -> None:  # fmt: skip
+        """``global name; name = value``; with ``owner``, a module, ``owner.name = value``."""
         tracer.output.may_change(None)
         self.log.append(None)
         # Keyed by the dict of globals, not by the module's name: ``exec`` may run code with any dict.
@@ -170,7 +173,7 @@ class SideEffects:
             return
         # What was deleted and is stored again comes last: the deletion is replayed, too.
         self.globals.pop(key, None)
-        self.globals[key] = GlobalChange(scope, name, value, tracer.stack(), moved=known is not None)
+        self.globals[key] = GlobalChange(scope, name, value, tracer.stack(), known is not None, owner)
         self.order.append(self.globals[key])
 
     def load_global(self, scope: dict[str, object], name: str) -> GlobalChange | None:

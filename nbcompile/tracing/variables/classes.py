@@ -51,12 +51,25 @@ class ModuleVariable(VariableTracker):
         return self.value
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        descriptor = None if type(self.value) is types.ModuleType else class_lookup(type(self.value), name)
+        # The real getter sees nothing of what the traced code stored.
+        getter = descriptor.fget if isinstance(descriptor, property) else None
+        if getter is not None and tracer.side_effects.stored_globals(self.value.__dict__):
+            return tracer.call(tracer.wrap(getter, None), [self])
         return tracer.module_attribute(self.value, name, self.source)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if type(self.value).__setattr__ is not types.ModuleType.__setattr__:
+        descriptor = class_lookup(type(self.value), name)
+        if isinstance(descriptor, property) and descriptor.fset is not None:
+            tracer.call(tracer.wrap(descriptor.fset, None), [self, value])
+            return
+        is_flag = isinstance(descriptor, torch.backends.ContextProp) and value.is_constant()
+        own_rules = type(self.value).__setattr__ is not types.ModuleType.__setattr__ or is_data_descriptor(descriptor)
+        if own_rules and not is_flag:
             super().set_attribute(tracer, name, value)
-        tracer.side_effects.store_global(tracer, self.value.__dict__, name, value)  # one variable under two names
+        # One variable under two names. A flag (``torch.backends.cudnn.benchmark``) is set by the descriptor.
+        owner = self if is_flag else None
+        tracer.side_effects.store_global(tracer, self.value.__dict__, name, value, owner)
 
     def identity(self) -> object:
         return self.value

@@ -1,5 +1,7 @@
 """Functions that change the state of the process."""
 
+import types
+
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -87,3 +89,95 @@ def test_attention_backends_are_those_of_the_block():
     torch.testing.assert_close(found, f(q)[0])
     assert inside == [SDPBackend.MATH]
     assert torch.nn.attention._cur_sdpa_kernel_backends() == before
+
+
+FLAGS: dict[str, tuple[str, str, str]] = {
+    # The statement in the function, what asks for the state, and what puts it back.
+    "denormals": ("torch.set_flush_denormal(True)", "(TINY * 1).item() == 0", "torch.set_flush_denormal(False)"),
+    "benchmark": ("backends.cudnn.benchmark = True", "backends.cudnn.benchmark", "backends.cudnn.benchmark = False"),
+    "cudnn": ("backends.cudnn.enabled = False", "backends.cudnn.enabled", "backends.cudnn.enabled = True"),
+    "deterministic": (
+        "backends.cudnn.deterministic = True", "backends.cudnn.deterministic", "backends.cudnn.deterministic = False",
+    ),
+    "mkldnn": ("backends.mkldnn.enabled = False", "backends.mkldnn.enabled", "backends.mkldnn.enabled = True"),
+    "memory": (
+        "deterministic.fill_uninitialized_memory = False", "deterministic.fill_uninitialized_memory",
+        "deterministic.fill_uninitialized_memory = True",
+    ),
+    "autocast dtype": (
+        "torch.set_autocast_dtype('cpu', torch.float16)", "torch.get_autocast_dtype('cpu')",
+        "torch.set_autocast_dtype('cpu', torch.bfloat16)",
+    ),
+    "autocast dtype of CPU": (
+        "torch.set_autocast_cpu_dtype(torch.float16)", "torch.get_autocast_dtype('cpu')",
+        "torch.set_autocast_dtype('cpu', torch.bfloat16)",
+    ),
+    "autocast dtype of CUDA": (
+        "torch.set_autocast_gpu_dtype(torch.bfloat16)", "torch.get_autocast_dtype('cuda')",
+        "torch.set_autocast_dtype('cuda', torch.float16)",
+    ),
+    "autocast cache": (
+        "torch.set_autocast_cache_enabled(False)", "torch.is_autocast_cache_enabled()",
+        "torch.set_autocast_cache_enabled(True)",
+    ),
+    "autocast": (
+        "torch.set_autocast_cpu_enabled(True)", "torch.is_autocast_enabled('cpu')",
+        "torch.set_autocast_enabled('cpu', False)",
+    ),
+    "autocast that is entered": (
+        "torch.autocast('cpu').__enter__()", "torch.is_autocast_enabled('cpu')",
+        "torch.set_autocast_enabled('cpu', False); torch.clear_autocast_cache()",
+    ),
+    "precision": (
+        "torch.set_float32_matmul_precision('high')", "torch.get_float32_matmul_precision()",
+        "torch.set_float32_matmul_precision('highest')",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("name", FLAGS)
+def test_every_run_sets_a_flag_of_the_process(name, backend):
+    """The state is eager mode's inside the function and after it, at the first call and at later ones."""
+    change, ask, restore = FLAGS[name]
+    scope = {
+        "torch": torch, "backends": torch.backends, "deterministic": torch.utils.deterministic, "TINY": torch.tensor([1e-40]),
+    }  # fmt: skip
+    asked = "0" if "TINY" in ask else ask  # an operator of the graph, which runs before the statement
+    exec(f"def f(x):\n    y = x + 1\n    {change}\n    return y * 2, {asked}\n", scope)
+    states = []
+    for function in (scope["f"], nbcompile.compile(scope["f"], backend=backend)):
+        try:
+            states.append([(exec(restore, scope), function(torch.ones(1))[1], eval(ask, scope)) for _ in range(3)])
+        finally:
+            exec(restore, scope)
+    assert states[0] == states[1]
+
+
+class Flags(types.ModuleType):
+    """A module with a property."""
+
+    stored = 0
+
+    @property
+    def doubled(self):
+        return self.stored
+
+    @doubled.setter
+    def doubled(self, value):
+        self.stored = 2 * value
+
+
+def test_a_property_of_a_module_is_set_by_its_setter():
+    """The setter runs in the trace: what it stores is read after it."""
+    flags = Flags("flags")
+
+    def f(x, n):
+        flags.doubled = n
+        return x + flags.doubled
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    assert [(compiled(torch.zeros(1), n).item(), flags.doubled, "doubled" in vars(flags)) for n in (1, 2)] == [
+        (2, 2, False), (4, 4, False),
+    ]  # fmt: skip
