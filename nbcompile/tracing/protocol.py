@@ -76,6 +76,7 @@ class Effects(Protocol):
     order: list[Change | GlobalChange]
     deferred: list[VariableTracker]
     before_graph: list[Callable[[Reconstructor], Recipe]]
+    hashed: dict[int, VariableTracker]
 
     @property
     def attribute_dicts(self) -> ObjectDicts:

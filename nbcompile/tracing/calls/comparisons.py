@@ -12,9 +12,11 @@ import collections
 import functools
 import operator
 
+import torch
+
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import ArraySource, ParameterSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.operations import (
     GRAPH_VALUES,
@@ -170,12 +172,12 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return _equal_objects(tracer, left, right)
     # ``obj.f`` creates a new method at each access: two methods are equal if they have the same object and function.
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
-        return identical(left.owner, right.owner) and identical(left.function, right.function)
+        return is_same(tracer, left.owner, right.owner) and is_same(tracer, left.function, right.function)
     if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
         return bool(left.value == right.value)
     if not _compares_by_identity(left, right):
         unsupported(tracer, "==", left, right)
-    return identical(left, right)
+    return is_same(tracer, left, right)
 
 
 def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
@@ -199,7 +201,11 @@ def _equal_sequences(tracer: Tracer, left: SequenceVariable, right: SequenceVari
 
 def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) -> bool:
     """``==`` of two items of containers: as in CPython, one that is the same object is equal, even a NaN."""
-    return identical(mine, theirs) or equal(tracer, mine, theirs)
+    if (identical(mine, theirs) and is_same(tracer, mine, theirs)) or equal(tracer, mine, theirs):
+        return True
+    # An ``__eq__`` of the program may deny what identity affirms: two objects have to stay two.
+    objects = isinstance(mine, ObjectVariable) and isinstance(theirs, ObjectVariable)
+    return objects and is_same(tracer, mine, theirs)
 
 
 def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
@@ -225,16 +231,16 @@ def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTrack
 
 def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """Compare two values; at least one is part of the graph or an object of a user's class."""
-    if identical(left, right):
-        return True
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
-        return compare(tracer, "==", left, right).truth(tracer)
+        return identical(left, right) or compare(tracer, "==", left, right).truth(tracer)
     # The user's __eq__ is traced; otherwise the built-in parts are compared (an int's value, a tuple's items).
     found = special(tracer, COMPARISONS["=="], left, right)
     if found is not None:
         return found.truth(tracer)
+    if identical(left, right):
+        return is_same(tracer, left, right)
     parts = built_in_part(left), built_in_part(right)
-    return equal(tracer, *parts) if parts != (left, right) else False
+    return equal(tracer, *parts) if parts != (left, right) else is_same(tracer, left, right)
 
 
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
@@ -256,22 +262,31 @@ def missing_gradient() -> breaks.Unsupported:
 
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``left is right``; a guard says that two different input objects stay different."""
+    """``left is right``; a guard says that two objects from outside stay two, or one."""
     if any(isinstance(each, SymbolicVariable) for each in (left, right)):
         return _is_same_number(tracer, left, right)
-    same = identical(left, right)
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
         raise missing_gradient()
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         return _is_same_constant(tracer, left, right)
-    plain = (ConstantVariable, *GRAPH_VALUES)
-    # Results of the graph get no guard.
-    values = isinstance(left, plain) or isinstance(right, plain)
-    if same or values or left.source is None or right.source is None:
+    same = identical(left, right)
+    if left is right or left.source is None or right.source is None or not _needs_guard(left, right, same):
         return same
     # Two trackers may represent one object, since trackers of tuples have no identity. Without a guard, the trace would
-    # give the wrong result in a call with one object for both inputs.
+    # give the wrong result in a call with one object for both inputs, or with two.
     return _is_same_outside(tracer, left.source, right.source)
+
+
+def _needs_guard(left: VariableTracker, right: VariableTracker, same: bool) -> bool:
+    """True if the answer for two values from outside may be another one in another call."""
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        # One tensor under two names has its guard already.
+        return not same and not any(isinstance(each.source, (ArraySource, ParameterSource)) for each in (left, right))
+    # Results of the graph get no guard, and classes have one on the very object.
+    plain = (ConstantVariable, *GRAPH_VALUES)
+    if isinstance(left, plain) or isinstance(right, plain):
+        return False
+    return not (isinstance(left, ClassVariable) and isinstance(right, ClassVariable))
 
 
 def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
@@ -280,17 +295,22 @@ def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVar
     if left.source is None or right.source is None or left.source == right.source:
         return same  # CPython decides whether equal constants of the program are one object
     # Python has one object for each small integer, bool, empty string, ...: no guard is needed.
-    if type(left.value) is not type(right.value) or type(left.value) not in (int, float, complex, str, bytes):
+    if type(left.value) is not type(right.value) or type(left.value) not in _OF_MANY_OBJECTS:
         return same
     if (type(left.value) is int and left.value in SMALL) or left.value != right.value:
         return same  # NaNs have guards already, since containers compare them by identity, too
     return _is_same_outside(tracer, left.source, right.source)
 
 
+_OF_MANY_OBJECTS = (int, float, complex, str, bytes, torch.device)
+"""Classes of constants of which two equal ones may be two objects."""
+
+
 def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
     """``is`` of two values from outside, with a guard on the result."""
     if tracer.real_value(left) is tracer.real_value(right):
-        tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
+        if left != right:
+            tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
         return True
     tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left, right))
     return False

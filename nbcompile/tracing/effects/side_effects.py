@@ -30,6 +30,8 @@ class SideEffects:
         self.attribute_dicts = AttributeDicts()
         self.alive: list[object] = []
         """Keeps the objects behind the ids above from being collected."""
+        self.hashed: dict[int, VariableTracker] = {}
+        """Objects from outside whose identity was the key of a dict or set."""
         self.changes_by_tracker: dict[int, Change] = {}
         self.globals: dict[tuple[int, str], GlobalChange] = {}
         self.order: list[Change | GlobalChange] = []

@@ -56,6 +56,7 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     _guard_changed(interpreter)
     guard_dicts(interpreter)
     _guard_nans(interpreter)
+    _guard_distinct(interpreter, [tracker.source for tracker in interpreter.side_effects.hashed.values()])
     modes = tuple(torch_internals.function_modes())
     # These depend on no input: the state in which the process was when the frame was called.
     process_guards = tuple(

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.recipe import FromSource, Recipe
+from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -29,9 +30,10 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 class BuiltinMethodVariable(VariableTracker):
     """A bound method of a container, before it is called."""
 
-    def __init__(self, owner: VariableTracker, name: str) -> None:
+    def __init__(self, owner: VariableTracker, name: str, source: Source | None = None) -> None:
         self.owner = owner
         self.name = name
+        self.source = source  # of a method from outside: each look-up in the frame creates a new one
 
     def python_type(self) -> type:
         return type([].append)
@@ -48,6 +50,8 @@ class BuiltinMethodVariable(VariableTracker):
         return self.owner.call_method(tracer, self.name, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
         from_owner = reconstruction.recipe(self.owner)
         return reconstruction.attribute(from_owner, self.name)
 

@@ -122,7 +122,12 @@ class ObjectVariable(VariableTracker):
     def hash_key(self, tracer: Tracer) -> Hashable:
         # Hashed by identity: no code of the program runs.
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
-            return ("object", id(self.value) if not self.is_new() else id(self))
+            if self.is_new():
+                return ("object", id(self))
+            # Two keys of a dict have to stay two objects. Modules are in sets by the hundred, and seldom given twice.
+            if not issubclass(self.cls, torch.nn.Module):
+                tracer.side_effects.hashed[id(self.value)] = self
+            return ("object", id(self.value))
         if self.base_items is not None and self.is_built_in("__hash__"):  # list, dict, tuple... by value, or unhashable
             return self.base_items.hash_key(tracer)
         # A ``__hash__`` of the program: it is traced when a dict looks up the key.

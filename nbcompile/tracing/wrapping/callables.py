@@ -246,7 +246,7 @@ def wrap_method_of_container(
         tracer.guard(source, GuardKind.TYPE_MATCH, types.BuiltinMethodType)
         tracer.guard(AttrSource(source, "__name__"), GuardKind.EQUALS_MATCH, value.__name__)
     owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
-    return BuiltinMethodVariable(owner, value.__name__)
+    return BuiltinMethodVariable(owner, value.__name__, source)
 
 
 def wrap_method_of_tensor(tracer: Tracer, value: types.BuiltinMethodType, source: Source | None) -> VariableTracker:
