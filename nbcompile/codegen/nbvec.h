@@ -648,13 +648,13 @@ template <class T, int W, class F> INLINE Vec<T, W> for_each_lane(F value) {
   FOR_EACH_LANE(j) x.v[j] = value(j);
   return x;
 }
-/* first, first + step, first + 2 * step, ... */
 /* A value that GCC does not know. It would fold 0.0 / 0.0 of known numbers to a NaN of the other sign than the instruction's. */
 template <class T, int W> INLINE Vec<T, W> opaque(Vec<T, W> x) {
   asm("" : "+m"(x.v));
   return x;
 }
 
+/* first, first + step, first + 2 * step, ... */
 template <class T, int W> INLINE Vec<T, W> sequence(i64 first, i64 step) {
   Raw<i64, W> count;
   FOR_EACH_LANE(j) count[j] = j;
