@@ -29,7 +29,10 @@ _SCALARS = (
     bool, int, float, complex, str, bytes, range, slice, types.NoneType, types.EllipsisType,
     torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format,
 )  # fmt: skip
-_ATOMS = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.Generator)
+_ATOMS = (
+    types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.Generator,
+    torch._ops.OperatorBase,  # its parts are caches of dispatch: what ran before in the process
+)  # fmt: skip
 
 
 def describe(module: types.ModuleType | None = None, **values: object) -> dict[str, str]:

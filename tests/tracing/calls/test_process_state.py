@@ -135,7 +135,17 @@ FLAGS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
+BACKENDS = torch.backends.flags_frozen.__globals__  # `torch.backends` is an object in front of this module
+
+
+@pytest.fixture
+def writable_flags(monkeypatch):
+    """Let statements set flags of `torch.backends`, which an import of `torch.testing` forbids for the whole process."""
+    monkeypatch.setitem(BACKENDS, "__allow_nonbracketed_mutation_flag", True)
+
+
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("writable_flags")
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("name", FLAGS)
 def test_every_run_sets_a_flag_of_the_process(name, backend):
@@ -153,6 +163,22 @@ def test_every_run_sets_a_flag_of_the_process(name, backend):
         finally:
             exec(restore, scope)
     assert states[0] == states[1]
+
+
+@pytest.mark.usefixtures("writable_flags")
+@pytest.mark.parametrize("compiled_before", [False, True])
+@pytest.mark.parametrize("flag", ["cudnn.benchmark", "cudnn.enabled", "cudnn.deterministic", "mkldnn.enabled"])
+def test_a_flag_that_is_frozen_raises(flag, compiled_before, monkeypatch):
+    """After `torch.backends.disable_global_flags()` the statement raises eager's error, in earlier code as well."""
+    scope = {"torch": torch}
+    exec(f"def f(x):\n    y = x + 1\n    torch.backends.{flag} = torch.backends.{flag}\n    return y * 2\n", scope)
+    compiled = nbcompile.compile(scope["f"])
+    if compiled_before:
+        compiled(torch.ones(1))
+    monkeypatch.setitem(BACKENDS, "__allow_nonbracketed_mutation_flag", False)
+    for function in (scope["f"], compiled, compiled):
+        with pytest.raises(RuntimeError, match="not allowed to set .* flags after disable_global_flags"):
+            function(torch.ones(1))
 
 
 class Flags(types.ModuleType):
