@@ -74,9 +74,9 @@ class BackendOptions:
     @property
     def product_backends(self) -> tuple[str, ...]:
         """Candidates of a matrix product on a GPU; only the library unless they are to be chosen among."""
-        asked = self.max_autotune_gemm_backends.upper().replace(" ", "").split(",")
+        requested = self.max_autotune_gemm_backends.upper().replace(" ", "").split(",")
         tuned = self.max_autotune or self.max_autotune_gemm
-        return tuple(name for name in ("ATEN", "TRITON") if name in asked) if tuned else ("ATEN",)
+        return tuple(name for name in ("ATEN", "TRITON") if name in requested) if tuned else ("ATEN",)
 
 
 DEFAULTS = BackendOptions()

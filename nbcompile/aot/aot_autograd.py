@@ -227,7 +227,7 @@ def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
     """
     if metadata is None:
         return []
-    if metadata.bw_donated_idxs and not runtime_wrapper.donation_is_asked_for():
+    if metadata.bw_donated_idxs and not runtime_wrapper.donation_is_requested():
         # Our backward graphs do not use donated buffers as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
     if any(info.mutates_metadata for info in metadata.input_info):

@@ -326,7 +326,7 @@ def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[
     ]
 
 
-def donation_is_asked_for() -> bool:
+def donation_is_requested() -> bool:
     """Return whether the program itself switched ``torch._functorch.config.donated_buffer`` on.
 
     It is on by default in torch, and Inductor's backward may overwrite saved tensors. Ours does so only if the program
@@ -364,7 +364,7 @@ def _check_backward_call(metadata: TrainingMetadata) -> None:
     if (
         metadata.saves_intermediates
         and torch._C._autograd._get_current_graph_task_keep_graph()
-        and donation_is_asked_for()
+        and donation_is_requested()
     ):
         raise RuntimeError(DONATED_TEXT)
 

@@ -17,7 +17,7 @@ import torch
 from nbcompile import config, hooks, torch_internals
 from nbcompile.backends.builtin import is_one_autograd_function
 from nbcompile.backends.gradient_buckets import Compile, split_at_buckets
-from nbcompile.backends.registry import OperatorFailure, has_own_errors, lookup, specialised, telling_failures
+from nbcompile.backends.registry import OperatorFailure, has_own_errors, lookup, reporting_failures, specialised
 from nbcompile.backends.through_aot import as_captured
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -48,9 +48,9 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Comp
         return CompiledGraph(function, artifact)
     # A backend of the user's may run the graph as it is, and raise in the middle of it.
     function = torch_internals.restoring_modes(function, trace.graph.module)
-    if not trace.runs_again:
+    if not trace.reruns_on_error:
         return CompiledGraph(function, artifact)
-    return CompiledGraph(telling_failures(function, trace.graph.module), artifact, OperatorFailure)
+    return CompiledGraph(reporting_failures(function, trace.graph.module), artifact, OperatorFailure)
 
 
 def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:

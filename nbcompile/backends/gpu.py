@@ -142,7 +142,7 @@ def generate_for_gpu(
     _record_choices(draft, stage, graph.planned, graph.choices)
     gpu_record = None if draft is None else _GpuPage(draft, stage, graph, chip)
 
-    def tell(reason: str) -> None:
+    def report(reason: str) -> None:
         text = f"{reason}: the call runs through ATen"
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
         if gpu_record is not None:
@@ -150,7 +150,7 @@ def generate_for_gpu(
 
     reference = run_through_aten(graph_module, example_inputs, stage)
     return gpu.run_or_call(
-        graph.program, graph.emitted.written, reference, tell, gpu_record.write if gpu_record else lambda: None
+        graph.program, graph.emitted.written, reference, report, gpu_record.write if gpu_record else lambda: None
     )
 
 

@@ -96,7 +96,7 @@ def _is_ours(backend: Backend) -> bool:
     return (getattr(backend, "__module__", None) or "").startswith("nbcompile.")
 
 
-def telling_failures(compiled: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+def reporting_failures(compiled: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
     """A compiled graph that raises ``OperatorFailure`` for the program's errors, and the backend's own as they are.
 
     The graph, which only computes, runs as it was captured to find out.

@@ -62,10 +62,10 @@ class GuardKind(enum.StrEnum):
     SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; hooks that are graphs are the same
 
 
-def answers_of_classes(asked: Iterable[tuple[object, object, bool]]) -> tuple[tuple[type, type, bool], ...]:
+def subclass_checks(checked: Iterable[tuple[object, object, bool]]) -> tuple[tuple[type, type, bool], ...]:
     """Answers of abstract classes about the classes of values (or classes), where that is the whole answer."""
     answers: dict[tuple[type, type, bool], None] = {}
-    for value, wanted, answer in asked:
+    for value, wanted, answer in checked:
         subject = value if isinstance(value, type) else type(value)
         if isinstance(wanted, abc.ABCMeta):
             # A protocol with data refuses, and asks the object; other guards cover what it finds.

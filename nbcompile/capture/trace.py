@@ -207,7 +207,7 @@ class Trace:
     before_graph: tuple[Recipe, ...] = ()
     """Draws from random generators and calls of ``nn.Parameter``, in order: the residual program makes them before the
     graph runs."""
-    runs_again: bool = False
+    reruns_on_error: bool = False
     """True if the frame's own code runs from its start when the graph raises: the graph changes nothing, and the frame
     has side effects (those before the operator that fails), or catches what is raised, or an operator of the graph may
     fail because of values, whose error has eager's text then."""

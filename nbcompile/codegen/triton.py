@@ -128,8 +128,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> Emit
             else _emit_function(kernel, schedule, writer, sizes, capability)
         )
     except NoTriton as reason:
-        asking = tuple(node for _, nodes in reason.refused.values() for node in nodes)
-        reason.refused = {kernel.name: (str(reason), asking)}
+        unsupported_nodes = tuple(node for _, nodes in reason.refused.values() for node in nodes)
+        reason.refused = {kernel.name: (str(reason), unsupported_nodes)}
         raise
     # The number of programs may depend on the sizes of a call.
     writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):", kernel.from_nodes, "surrounds")

@@ -161,36 +161,37 @@ class FrameCallback:
             if pending:
                 lifetimes.release()
 
-    def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
+    def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _CallbackResult:
         """Compile a call for which no entry holds: C calls this with the hook off, and passes exceptions on."""
         code = frame.f_code
         # Cheap checks of the code come before those of the values: this runs for each frame that no entry matches.
         if (member := members.replaced_member()) is not None:
             cache.note_skip(code, _replaced(member))
-            return _Answer(_SKIP)
+            return _CallbackResult(_SKIP)
         if skipping.imports_modules(code):
             cache.note_skip(code, "the frame imports a module")
-            return _Answer(_SKIP_NESTED, code_wide=True)
+            return _CallbackResult(_SKIP_NESTED, code_wide=True)
         # The locals are copied into a dict only now, since for most frames the code is enough to skip them.
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)
-            return _Answer(_SKIP, code_wide=True)
+            return _CallbackResult(_SKIP, code_wide=True)
         if created_caches.creates_cache(code, caught.globals):
             created_caches.note_creation(caught.locals)
             cache.note_skip(code, "the frame creates a cache of functools")
-            return _Answer(_SKIP)
+            return _CallbackResult(_SKIP)
         if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
             cache.note_skip(code, reason)
-            return _Answer(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
+            return _CallbackResult(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
         attempts = cache.state(code).attempts
         # Other threads wait here. Once the lock is free, the entry may exist, although C did not find it before.
         with _compiling:
             if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):
-                return _Answer(_SKIP_NESTED)  # another thread compiled it while this one waited: run eagerly, once
+                # Another thread compiled it while this one waited: run eagerly, once.
+                return _CallbackResult(_SKIP_NESTED)
             modes = torch_modes.modes()
             try:
-                return _answer(code, self.compile_frame(caught))
+                return _callback_result(code, self.compile_frame(caught))
             # An interrupted tracer has entered modes of torch: leave them, since this thread continues.
             except BaseException as error:  # Ctrl-C, or an exception of another signal handler
                 torch_modes.restore_modes(modes)
@@ -306,7 +307,7 @@ def not_compiling() -> Iterator[None]:
         _compiling.acquire()
 
 
-class _Answer:
+class _CallbackResult:
     """Result of the callback, for C: a new cache entry, or the way to run frames of this code."""
 
     __slots__ = ("apply_to_code", "frame_exec_strategy", "guarded_code")
@@ -329,17 +330,17 @@ class _Entry:
         self.guard_manager = cache.Holder(compiled, code)
 
 
-def _answer(code: CodeType, outcome: Outcome) -> _Answer:
+def _callback_result(code: CodeType, outcome: Outcome) -> _CallbackResult:
     match outcome:
         case CompiledFrame():
-            return _Answer(_DEFAULT, entry=_Entry(outcome, code))
+            return _CallbackResult(_DEFAULT, entry=_Entry(outcome, code))
         case SkipFrame(reason, code_wide, nested):
             cache.note_skip(code, reason)
-            return _Answer(_SKIP_NESTED if nested else _SKIP, code_wide)
+            return _CallbackResult(_SKIP_NESTED if nested else _SKIP, code_wide)
         case RunOnly(reason):
             cache.note_skip(code, reason)
             cache.state(code).is_complete = True
-            return _Answer(_RUN_ONLY, code_wide=True)
+            return _CallbackResult(_RUN_ONLY, code_wide=True)
         case _:
             assert_never(outcome)
 

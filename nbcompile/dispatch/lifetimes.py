@@ -37,11 +37,9 @@ pending: list[None] = STATE.add("dispatch.lifetimes.pending", [], Lifetime.TASK)
 # C functions, between which no other thread can run.
 _references = map(sys.getrefcount, itertools.repeat(INSIDE))
 _quiet = next(_references)
-_nobody_is_inside: Iterator[bool] = STATE.add(
-    "dispatch.lifetimes._nobody_is_inside", map(_quiet.__eq__, _references), Lifetime.TASK
-)
+_idle: Iterator[bool] = STATE.add("dispatch.lifetimes._idle", map(_quiet.__eq__, _references), Lifetime.TASK)
 """Iterator whose every ``next`` evaluates it again."""
-_action: Iterator[Callable[[CodeType], object]] = map((id, eval_frame.reset_code).__getitem__, _nobody_is_inside)
+_action: Iterator[Callable[[CodeType], object]] = map((id, eval_frame.reset_code).__getitem__, _idle)
 
 _kept: list[object] = STATE.add("dispatch.lifetimes._kept", [], Lifetime.TASK)
 _states: list[tuple[ReferenceType[CodeType], Sized]] = STATE.add("dispatch.lifetimes._states", [], Lifetime.TASK)
@@ -65,9 +63,9 @@ def free_state(code: CodeType, living: Sized) -> None:
     release()
 
 
-def nobody_is_inside() -> bool:
+def is_idle() -> bool:
     """Return whether no thread is inside a call of a compiled function."""
-    return next(_nobody_is_inside)
+    return next(_idle)
 
 
 def release() -> None:
@@ -75,7 +73,7 @@ def release() -> None:
     pending.clear()
     # Copied first: what is added while this runs waits for the next release.
     kept, states = _kept[:], _states[:]
-    if not nobody_is_inside():
+    if not is_idle():
         pending.append(None)
         return
     del _kept[: len(kept)], _states[: len(states)]

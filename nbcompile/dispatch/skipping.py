@@ -70,8 +70,8 @@ _SUSPENDING = {
 }
 
 _always: WeakIdentityDict[CodeType, bool] = STATE.add("dispatch.skipping._always", WeakIdentityDict(), Lifetime.OWNER)
-_asked_for: WeakIdentityDict[CodeType, bool] = STATE.add(
-    "dispatch.skipping._asked_for", WeakIdentityDict(), Lifetime.OWNER
+_requested: WeakIdentityDict[CodeType, bool] = STATE.add(
+    "dispatch.skipping._requested", WeakIdentityDict(), Lifetime.OWNER
 )
 
 
@@ -82,7 +82,7 @@ def always_compile(code: CodeType) -> None:
 
 def always_look(code: CodeType) -> None:
     """Never skip frames of this code because of their values: the user asked for this function to be compiled."""
-    _asked_for[code] = True
+    _requested[code] = True
 
 
 def code_skip_reason(code: CodeType) -> str | None:
@@ -179,7 +179,7 @@ def touches_tensors(frame: Frame) -> bool:
                 values += [*_functions_in(value), *map(_content_of, _closure_of(value))]
     return (
         _always.get(frame.code, False)
-        or _asked_for.get(frame.code, False)
+        or _requested.get(frame.code, False)
         or any(_holds_tensor(value, seen) for value in values)
     )
 

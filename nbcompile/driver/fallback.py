@@ -140,7 +140,7 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
     code = frame.code
     fails_anyway = isinstance(error, errors.TorchRuntimeError) and not error.lacks_fake_rule
     # What fails in eager mode, too, is reported there, and in the picture.
-    if not (fails_anyway and recorder.tells_breaks()):
+    if not (fails_anyway and recorder.shows_breaks()):
         warnings.warn(
             f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
             errors.SuppressedErrorWarning,

@@ -31,11 +31,11 @@ MISSING = (
 )
 
 
-def region(compile_again: Callable[[Any], Any], dynamic: bool | None) -> Region | None:
+def region(compile_backward: Callable[[Any], Any], dynamic: bool | None) -> Region | None:
     """The context of a call inside of which backward passes are recorded; None if the setting is off.
 
     Args:
-        compile_again: compiles a recorded backward pass.
+        compile_backward: compiles a recorded backward pass.
         dynamic: that option of the function that is compiled.
     """
     with config.with_torch_settings():
@@ -47,7 +47,7 @@ def region(compile_again: Callable[[Any], Any], dynamic: bool | None) -> Region 
         warnings.warn(MISSING, UserWarning, stacklevel=4)
         return None
     by_size = (not is_static) if dynamic is None else dynamic
-    return lambda: _recording(recorder, compile_again, by_size)
+    return lambda: _recording(recorder, compile_backward, by_size)
 
 
 @STATE.on_reset
@@ -59,9 +59,9 @@ def forget() -> None:
 
 
 @contextmanager
-def _recording(recorder: Any, compile_again: Callable[[Any], Any], by_size: bool) -> Iterator[None]:
+def _recording(recorder: Any, compile_backward: Callable[[Any], Any], by_size: bool) -> Iterator[None]:
     set_compiler = torch_internals.set_autograd_compiler
-    with recorder._enable(compile_again, dynamic=by_size, ignore_active_disable_ctx=False):
+    with recorder._enable(compile_backward, dynamic=by_size, ignore_active_disable_ctx=False):
         # The recorder's own Python runs inside of the compiled call, and is no part of the program.
         make, dynamic = set_compiler(None, False)
         set_compiler(None if make is None else lambda: _Quiet(make()), dynamic)

@@ -79,9 +79,9 @@ class CompiledModule(torch.nn.Module):
     @__class__.setter
     def __class__(self, cls: type) -> None:
         """Become an object of another class: of a subclass of torch's (FSDP2 does that), a subclass of this one."""
-        answered: Any = self.__class__
+        reported: Any = self.__class__
         if not issubclass(cls, CompiledModule):
-            bases = tuple(type(self) if base is answered else base for base in cls.__bases__)
+            bases = tuple(type(self) if base is reported else base for base in cls.__bases__)
             own = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
             cls = type(cls.__name__, bases, own)
         vars(object)["__class__"].__set__(self, cls)

@@ -193,14 +193,14 @@ class _StubPackage(ModuleType):
         self.__file__ = specification.origin
 
     def __getattr__(self, name: str) -> Any:
-        asking = sys._getframe(1).f_globals.get("__name__")
+        importing_module = sys._getframe(1).f_globals.get("__name__")
         if name in INDEPENDENT_MODULES:
-            use_stub = name == SOURCE_MODULE and asking == META_CONVERTER
+            use_stub = name == SOURCE_MODULE and importing_module == META_CONVERTER
             found = sys.modules.get(f"{PACKAGE}.{name}") if use_stub else None
             return _real(f"{PACKAGE}.{name}") if found is None else found
-        if name == "disable" and asking == "torch._compile":
+        if name == "disable" and importing_module == "torch._compile":
             return _disable
-        if name == "graph_break" and _may_use_stub_functions(asking):
+        if name == "graph_break" and _may_use_stub_functions(importing_module):
             return graph_break
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module {PACKAGE!r} has no attribute {name!r}")
@@ -287,9 +287,9 @@ def graph_break(msg: str = "") -> None:
 graph_break.__module__ = f"{PACKAGE}.decorators"
 
 
-def _may_use_stub_functions(asking: object) -> bool:
+def _may_use_stub_functions(importing_module: object) -> bool:
     """True for modules that only call the stub: a stored stub might reach torch's tracer, which needs its own."""
-    return asking == "torch.optim.optimizer" or str(asking).startswith("nbcompile.")
+    return importing_module == "torch.optim.optimizer" or str(importing_module).startswith("nbcompile.")
 
 
 # --- functions that torch keeps from tracers -------------------------------------------------------------------------

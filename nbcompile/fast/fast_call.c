@@ -66,7 +66,7 @@ enum Operation {
   LOOK_UP, ITEM, INDEX, ATTRIBUTE, VARS, CLASS, MEMBER, CONTENTS, LIST_KEYS, LIST_VALUES,
   /* yes or no */
   IS, OF_CLASS, WITH_CODE, EQUALS, LENGTH, DICT_LENGTH, KEYS, HAS, LACKS, LACKS_MEMBER, ABSENT, TENSOR, UNMARKED, SAME, DISTINCT,
-  STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, UNCHANGED, ASK, ASK_ALL,
+  STATE, KEYS_OF_THREAD, NO_MODES, NO_HOOKS, EMPTY, UNCHANGED, PREDICATE, PREDICATE_OF_ALL,
   OPERATIONS
 };
 
@@ -104,10 +104,10 @@ typedef struct {
 } Check;
 
 /* Of a tensor that its guard accepts, all that a graph was compiled for is as it was. */
-static int is_such(PyObject *value, const Instruction *asked) {
-  const Facts *facts = &asked->facts;
+static int is_such(PyObject *value, const Instruction *instruction) {
+  const Facts *facts = &instruction->facts;
   /* The class first: only a value that is a tensor has a TensorImpl to look into. */
-  if ((uintptr_t)Py_TYPE(value) != asked->address) return 0;
+  if ((uintptr_t)Py_TYPE(value) != instruction->address) return 0;
   Handle handle = (char *)value + tensor_offset;
   const char *impl = *(char **)handle;
   int32_t dtype, device, index;
@@ -191,7 +191,7 @@ static int are_distinct(PyObject **found, const i64 *slots, Py_ssize_t count) {
   return 1;
 }
 
-static int says_yes(PyObject *function, PyObject *value) {
+static int predicate_holds(PyObject *function, PyObject *value) {
   PyObject *answer = PyObject_CallOneArg(function, value);
   int yes = answer == Py_True;
   Py_XDECREF(answer);
@@ -199,24 +199,24 @@ static int says_yes(PyObject *function, PyObject *value) {
 }
 
 /* A class is unchanged: CPython gives it another version with every change of it or of a base class (0: none yet). After
- * a change its members are asked for, and the new version is remembered unless the class changed meanwhile. */
-static int is_unchanged(Instruction *asked, PyObject *value) {
-  PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(asked->key, 0));
+ * a change its members are compared, and the new version is remembered unless the class changed meanwhile. */
+static int is_unchanged(Instruction *instruction, PyObject *value) {
+  PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(instruction->key, 0));
   if (!PyType_Check(class)) return 0;
-  if (asked->number && class->tp_version_tag == asked->number) return 1;
+  if (instruction->number && class->tp_version_tag == instruction->number) return 1;
   /* The version is read before the look-up, which may run Python and change the class. */
   Py_ssize_t before = class->tp_version_tag;
-  if (!says_yes(PyTuple_GET_ITEM(asked->key, 1), (PyObject *)class)) return 0;
-  if (class->tp_version_tag == before) asked->number = before;
+  if (!predicate_holds(PyTuple_GET_ITEM(instruction->key, 1), (PyObject *)class)) return 0;
+  if (class->tp_version_tag == before) instruction->number = before;
   return 1;
 }
 
 /* Conditions on several values take the locals in a dict, by their names. */
-static int says_yes_of_all(PyObject *function, const Check *check, PyObject **found) {
+static int predicate_of_all_holds(PyObject *function, const Check *check, PyObject **found) {
   PyObject *locals = PyDict_New();
   int yes = locals != NULL;
   for (Py_ssize_t i = 0; yes && i < check->locals; i++) yes = !PyDict_SetItem(locals, PyTuple_GET_ITEM(check->names, i), found[i]);
-  yes = yes && says_yes(function, locals);
+  yes = yes && predicate_holds(function, locals);
   Py_XDECREF(locals);
   return yes;
 }
@@ -241,8 +241,8 @@ static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after
 /* What a dict has under a key, borrowed. CPython gives a dict another version with each change of its keys and of what is
  * under them, so that as long as it has the same one, the answer is the same. CPython 3.13 may change an instance's dict without
  * a new one, and later versions have none. */
-static PyObject *looked_up(Instruction *asked) {
-  PyObject *dict = PyTuple_GET_ITEM(asked->key, 0), *key = PyTuple_GET_ITEM(asked->key, 1);
+static PyObject *looked_up(Instruction *instruction) {
+  PyObject *dict = PyTuple_GET_ITEM(instruction->key, 0), *key = PyTuple_GET_ITEM(instruction->key, 1);
 #if PY_VERSION_HEX < 0x030D0000
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -250,11 +250,11 @@ static PyObject *looked_up(Instruction *asked) {
 #pragma GCC diagnostic pop
   /* A key with an __eq__ of its own could answer something else each time. */
   if (!PyUnicode_CheckExact(key)) return PyDict_GetItemWithError(dict, key);
-  if (asked->version == version) return asked->held;
-  asked->held = PyDict_GetItemWithError(dict, key);
+  if (instruction->version == version) return instruction->held;
+  instruction->held = PyDict_GetItemWithError(dict, key);
   /* The look-up may have run another key's __eq__; what that changed is seen at the next call. */
-  asked->version = PyErr_Occurred() ? 0 : version;
-  return asked->held;
+  instruction->version = PyErr_Occurred() ? 0 : version;
+  return instruction->held;
 #else
   return PyDict_GetItemWithError(dict, key);
 #endif
@@ -275,34 +275,34 @@ static State state_now(void) {
   return now;
 }
 
-static int is_state(Instruction *asked) {
+static int is_state(Instruction *instruction) {
   State now = state_now();
-  if (now.is_default && !memcmp(&now, &asked->state, sizeof now)) return 1;
+  if (now.is_default && !memcmp(&now, &instruction->state, sizeof now)) return 1;
   /* The C function itself, without a look-up of the method and its arguments. */
-  PyObject *answer = asked->method(asked->key, NULL);
+  PyObject *answer = instruction->method(instruction->key, NULL);
   Py_XDECREF(answer);
-  if (answer == Py_True && now.is_default) asked->state = now;
+  if (answer == Py_True && now.is_default) instruction->state = now;
   return answer == Py_True;
 }
 
 /* A new reference, or NULL (perhaps with an exception). */
-static PyObject *fetched(const Instruction *asked, PyObject *value) {
-  switch (asked->operation) {
-    case LOOK_UP: return Py_XNewRef(looked_up((Instruction *)asked));
-    case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, asked->key)) : NULL;
+static PyObject *fetched(const Instruction *instruction, PyObject *value) {
+  switch (instruction->operation) {
+    case LOOK_UP: return Py_XNewRef(looked_up((Instruction *)instruction));
+    case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, instruction->key)) : NULL;
     /* No negative index: guard_bytecode.py writes none. */
     case INDEX:
       if (PyList_CheckExact(value))
-        return asked->number < PyList_GET_SIZE(value) ? Py_NewRef(PyList_GET_ITEM(value, asked->number)) : NULL;
-      return PyTuple_Check(value) && asked->number < PyTuple_GET_SIZE(value) ? Py_NewRef(PyTuple_GET_ITEM(value, asked->number)) : NULL;
-    case ATTRIBUTE: return PyObject_GetAttr(value, asked->key);
+        return instruction->number < PyList_GET_SIZE(value) ? Py_NewRef(PyList_GET_ITEM(value, instruction->number)) : NULL;
+      return PyTuple_Check(value) && instruction->number < PyTuple_GET_SIZE(value) ? Py_NewRef(PyTuple_GET_ITEM(value, instruction->number)) : NULL;
+    case ATTRIBUTE: return PyObject_GetAttr(value, instruction->key);
     case VARS: return Py_XNewRef(vars_of(value));
     case CLASS: return Py_NewRef(Py_TYPE(value));
-    case MEMBER: return PyType_Check(value) ? member_of((PyTypeObject *)value, asked->key, asked->number) : NULL;
+    case MEMBER: return PyType_Check(value) ? member_of((PyTypeObject *)value, instruction->key, instruction->number) : NULL;
     case CONTENTS: {
       PyObject *closure = PyFunction_Check(value) ? PyFunction_GET_CLOSURE(value) : NULL;
-      if (!closure || asked->number >= PyTuple_GET_SIZE(closure)) return NULL;
-      return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, asked->number)));
+      if (!closure || instruction->number >= PyTuple_GET_SIZE(closure)) return NULL;
+      return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, instruction->number)));
     }
     case LIST_KEYS:
       if (PyAnySet_CheckExact(value)) return PySequence_List(value);
@@ -312,28 +312,28 @@ static PyObject *fetched(const Instruction *asked, PyObject *value) {
   return NULL;
 }
 
-static int is_true_of(const Instruction *asked, PyObject **found, const Check *check) {
-  PyObject *value = asked->slot >= 0 ? found[asked->slot] : NULL, *key = asked->key;
-  switch (asked->operation) {
-    case IS: return (uintptr_t)value == asked->address;
-    case OF_CLASS: return (uintptr_t)Py_TYPE(value) == asked->address;
-    case WITH_CODE: return PyFunction_Check(value) && (uintptr_t)PyFunction_GET_CODE(value) == asked->address;
+static int is_true_of(const Instruction *instruction, PyObject **found, const Check *check) {
+  PyObject *value = instruction->slot >= 0 ? found[instruction->slot] : NULL, *key = instruction->key;
+  switch (instruction->operation) {
+    case IS: return (uintptr_t)value == instruction->address;
+    case OF_CLASS: return (uintptr_t)Py_TYPE(value) == instruction->address;
+    case WITH_CODE: return PyFunction_Check(value) && (uintptr_t)PyFunction_GET_CODE(value) == instruction->address;
     case EQUALS: return is_same(value, key);
     case LENGTH:
-      if (PyAnySet_Check(value)) return PySet_GET_SIZE(value) == asked->number;
-      return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == asked->number;
-    case DICT_LENGTH: return PyDict_Check(value) && PyDict_GET_SIZE(value) == asked->number;
+      if (PyAnySet_Check(value)) return PySet_GET_SIZE(value) == instruction->number;
+      return (PyList_Check(value) || PyTuple_Check(value)) && Py_SIZE(value) == instruction->number;
+    case DICT_LENGTH: return PyDict_Check(value) && PyDict_GET_SIZE(value) == instruction->number;
     case KEYS: return has_keys(value, key);
     case HAS: return has(value, key);
     case LACKS: return lacks(value, key);
     case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
-    case ABSENT: return !looked_up((Instruction *)asked) && !PyErr_Occurred();
-    case TENSOR: return is_such(value, asked);
-    case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it may have a dict */
-    case SAME: return value == found[asked->number];
-    case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
-    case STATE: return is_state((Instruction *)asked);
-    case KEYS_OF_THREAD: return thread_keys.included == (uint64_t)asked->numbers[0] && thread_keys.excluded == (uint64_t)asked->numbers[1];
+    case ABSENT: return !looked_up((Instruction *)instruction) && !PyErr_Occurred();
+    case TENSOR: return is_such(value, instruction);
+    case UNMARKED: return (!instruction->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it may have a dict */
+    case SAME: return value == found[instruction->number];
+    case DISTINCT: return are_distinct(found, instruction->numbers, instruction->number);
+    case STATE: return is_state((Instruction *)instruction);
+    case KEYS_OF_THREAD: return thread_keys.included == (uint64_t)instruction->numbers[0] && thread_keys.excluded == (uint64_t)instruction->numbers[1];
     case NO_MODES: return function_modes() == 0;
     /* A std::deque begins with: map, map size, then the start iterator (current, first, last, node) and the end
      * iterator. Words 2 and 6 are the current elements of the two; they are equal if it is empty. */
@@ -342,9 +342,9 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
       return stack[2] == stack[6];
     }
     case EMPTY: return PyList_CheckExact(key) ? PyList_GET_SIZE(key) == 0 : PyDict_GET_SIZE(key) == 0;
-    case UNCHANGED: return is_unchanged((Instruction *)asked, value);
-    case ASK: return says_yes(key, value);
-    case ASK_ALL: return says_yes_of_all(key, check, found);
+    case UNCHANGED: return is_unchanged((Instruction *)instruction, value);
+    case PREDICATE: return predicate_holds(key, value);
+    case PREDICATE_OF_ALL: return predicate_of_all_holds(key, check, found);
   }
   return 0;
 }
@@ -477,7 +477,7 @@ static void check_dealloc(PyObject *self) {
 static PyObject *check_holds(PyObject *self, PyObject *locals) {
   Check *check = (Check *)self;
   if (!PyTuple_Check(locals) || PyTuple_GET_SIZE(locals) != check->locals)
-    return PyErr_Format(PyExc_TypeError, "a check is asked about %zd values", check->locals);
+    return PyErr_Format(PyExc_TypeError, "a check takes %zd values", check->locals);
   return PyBool_FromLong(holds(check, ((PyTupleObject *)locals)->ob_item));
 }
 

@@ -32,7 +32,7 @@ OPERATIONS = (
     "LOOK_UP", "ITEM", "INDEX", "ATTRIBUTE", "VARS", "CLASS", "MEMBER", "CONTENTS", "LIST_KEYS", "LIST_VALUES",
     "IS", "OF_CLASS", "WITH_CODE", "EQUALS", "LENGTH", "DICT_LENGTH", "KEYS", "HAS", "LACKS", "LACKS_MEMBER", "ABSENT",
     "TENSOR", "UNMARKED", "SAME", "DISTINCT",
-    "STATE", "KEYS_OF_THREAD", "NO_MODES", "NO_HOOKS", "EMPTY", "UNCHANGED", "ASK", "ASK_ALL",
+    "STATE", "KEYS_OF_THREAD", "NO_MODES", "NO_HOOKS", "EMPTY", "UNCHANGED", "PREDICATE", "PREDICATE_OF_ALL",
 )  # fmt: skip
 """Opcodes, in the order of fast_call.c."""
 NUMBER = {name: number for number, name in enumerate(OPERATIONS)}

@@ -3,10 +3,10 @@
     L['x'] check_tensor(...)      TENSOR 0 facts            the slots of the interpreter: first the function's arguments
     G['k'] == 3                   LOOK_UP (globals, 'k')    and free variables, then each value that is fetched
                                   EQUALS 1 3
-    L['self'] ... in a group      ASK 0 cached check
+    L['self'] ... in a group      PREDICATE 0 cached check
 
 The bytecode is written at a call that the guards accept, because their values decide how a source is read. A guard
-without an instruction of its own is evaluated in Python (ASK); a source that the interpreter cannot read raises
+without an instruction of its own is evaluated in Python (PREDICATE); a source that the interpreter cannot read raises
 :class:`NotEncodable`, and such calls go through the hook.
 
 In torch: nothing; guards are objects of C++. Read next: nbcompile/fast/fast_call.py
@@ -107,7 +107,7 @@ def instructions(
             writer.ambient(prepared)
     # A group is one instruction: its cache answers for all its guards.
     for group in check.groups:
-        writer.emit("ASK", writer.slot(group.source), key=group.cached)
+        writer.emit("PREDICATE", writer.slot(group.source), key=group.cached)
     for prepared in own:  # sizes last: they are of tensors that are known to be such
         if isinstance(prepared, Ambient) and prepared.guard.kind is GuardKind.SHAPE_ENV:
             writer.ambient(prepared)
@@ -124,8 +124,8 @@ def _ordered(written: list[Instruction], count: int) -> list[Instruction]:
     Of several entries all but one refuse a call, most of them for its arguments, and the state costs ten times as much.
     What calls Python stays behind all else. Fetched values keep their slots, since their order stays.
     """
-    asked = [at for at, each in enumerate(written) if each[0] in ("ASK", "ASK_ALL")]
-    until = asked[0] if asked else len(written)
+    predicates = [at for at, each in enumerate(written) if each[0] in ("PREDICATE", "PREDICATE_OF_ALL")]
+    until = predicates[0] if predicates else len(written)
     first = [each for each in written[:until] if each[0] in _OF_LOCALS and 0 <= each[1] < count]
     states = [each for each in written[:until] if each[0] == "STATE"]
     moved = {id(each) for each in (*first, *states)}
@@ -273,14 +273,14 @@ class _Writer:
             if isinstance(self._known.value(leaf.guard.source), torch.Tensor):
                 raise NotEncodable(leaf.text)  # a method of its class might run
             # No instruction for this kind: C calls the predicate in Python.
-            self.emit("ASK", slot, key=leaf.holds)
+            self.emit("PREDICATE", slot, key=leaf.holds)
 
     def _write_call_guard(self, leaf: Leaf, source: Source) -> bool:
         """Write a guard on what a function of a module returns: one instruction calls it. False for other guards."""
         match source:
             case NoArgsCallSource(AttrSource(ModuleSource()) as function):
                 holds = leaf.holds
-                self.emit("ASK", self.slot(function), key=lambda get: holds(get()))
+                self.emit("PREDICATE", self.slot(function), key=lambda get: holds(get()))
                 return True
         return False
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nbcompile.gpu.memory import NOBODY, Actors, Fault
+from nbcompile.gpu.memory import NO_ACTOR, Actors, Fault
 from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction
 from nbcompile.gpu.state import State
 from nbcompile.gpu.values import Array
@@ -69,8 +69,8 @@ class MemoryBarriers:
     @staticmethod
     def empty(warps: int, shared_bytes: int, threads: int) -> MemoryBarriers:
         """The state of blocks that begin."""
-        nobody, zeros = np.full(shared_bytes, NOBODY, np.int32), np.zeros(shared_bytes, np.int32)
-        return MemoryBarriers(np.zeros((warps, 0), np.int64), nobody, zeros, np.zeros(threads, bool))
+        no_actors, zeros = np.full(shared_bytes, NO_ACTOR, np.int32), np.zeros(shared_bytes, np.int32)
+        return MemoryBarriers(np.zeros((warps, 0), np.int64), no_actors, zeros, np.zeros(threads, bool))
 
 
 def step(state: State, instruction: Instruction, active: Array) -> None:
@@ -163,7 +163,7 @@ def _end_phase(state: State, instruction: Instruction, barrier: MemoryBarrier) -
         state.shared.store(copy.at, copy.values.reshape(-1, 1), copy.actors, copy.what)
         # Who has seen the phase end may read the bytes; no barrier of the block is needed.
         if state.shared.check_races:
-            state.shared.writer[copy.at] = NOBODY
+            state.shared.writer[copy.at] = NO_ACTOR
         state.memory_barriers.source[copy.at], state.memory_barriers.phase[copy.at] = barrier.number, barrier.phase
     barrier.copies, barrier.bytes, barrier.pending = [], 0, barrier.expected
 
@@ -182,7 +182,7 @@ def expect_seen(state: State, at: Array, warps: Array, what: str) -> None:
 def note_stores(state: State, at: Array) -> None:
     """Note that threads wrote the bytes, and no copy did since."""
     if state.memory_barriers.seen.shape[1]:
-        state.memory_barriers.source[at] = NOBODY
+        state.memory_barriers.source[at] = NO_ACTOR
 
 
 def release(state: State) -> None:

@@ -269,12 +269,12 @@ class _Worker:
         self.settings = settings
         self.lines = connection.makefile("rw", encoding="utf-8")
 
-    def ask(self, request: Request) -> Cubin | str | NoTools:
+    def compile(self, request: Request) -> Cubin | str | NoTools:
         """The machine code, or the reason why there is none; or why no kernel has any."""
         warps = request.kernel.warps
         found: list[tuple[int, dict[str, Any]]] = []
         while True:
-            answer = self._answer(request.message(warps))
+            answer = self._response(request.message(warps))
             if isinstance(answer, str):
                 return answer
             if "missing" in answer:
@@ -287,7 +287,7 @@ class _Worker:
                 return _of_worker(request.key, min(found, key=operator.itemgetter(0))[1])
             warps *= 2  # of the same elements, each of more threads holds fewer
 
-    def _answer(self, message: dict[str, Any]) -> dict[str, Any] | str:
+    def _response(self, message: dict[str, Any]) -> dict[str, Any] | str:
         line = ""
         with contextlib.suppress(OSError):
             self.lines.write(json.dumps(message) + "\n")
@@ -349,7 +349,7 @@ class _Workers:
         worker = worker or self._new()
         if worker is None:
             return "the process that compiles for a GPU ended"
-        compiled = worker.ask(request)
+        compiled = worker.compile(request)
         with self.lock:
             self.idle.append(worker)
         return compiled

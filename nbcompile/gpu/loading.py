@@ -75,7 +75,7 @@ def load_on_gpu(
     # Not requested explicitly: the mode is reduce-overhead.
     if facts is None:
         return program
-    loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _teller())
+    loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _note_writer())
     # Nothing is in the way of a recording of the whole graph.
     if not facts.obstacle and plan is not None:
         return loader.replayed(program, plan, loader.drawn(plan), facts)
@@ -101,7 +101,7 @@ class _GraphLoader:
     constants: Mapping[int, object]
     prepared: Mapping[str, Callable[..., None]]
     gpu: GpuLauncher
-    tell: Callable[[str], None]
+    write_note: Callable[[str], None]
 
     @property
     def targets(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class _GraphLoader:
         if drawn.draws:
             externs = (*self.emitted.externs, *(_Extern(*row) for row in drawn.more_externs))
             recorded = self._load(replace(self.emitted, plan=drawn.plan, externs=externs), self.constants)
-        return ReplayedProgram(program, recorded, drawn.draws, self.gpu, plan.gpu, facts, self.tell)
+        return ReplayedProgram(program, recorded, drawn.draws, self.gpu, plan.gpu, facts, self.write_note)
 
     def part(self, part: Part) -> Callable[[list[Any]], Any]:
         """A part of a divided graph."""
@@ -218,16 +218,16 @@ def _positions(emitted: Runnable) -> dict[str, str]:
     return found
 
 
-def _teller() -> Callable[[str], None]:
+def _note_writer() -> Callable[[str], None]:
     """Tell the record, and the log of CUDA graphs, also after the frame is finished."""
     # Taken now: what is recorded later is recorded in calls, after the frame's record has ended.
     page = recorder.draft()
 
-    def tell(text: str) -> None:
+    def write_note(text: str) -> None:
         CUDAGRAPHS.debug("%s", text)
         if page is not None:
             page.add_to_graph("notes", text)
             page.rewrite()
 
-    torch_internals.hide_from_hook(tell.__code__)
-    return tell
+    torch_internals.hide_from_hook(write_note.__code__)
+    return write_note

@@ -54,7 +54,7 @@ class Actors:
         return Actors(self.block[at], self.warp[at], self.barriers[at])
 
 
-NOBODY = -1
+NO_ACTOR = -1
 SEVERAL_WARPS = 255
 SEVERAL_BLOCKS = 2**31 - 1
 
@@ -65,7 +65,7 @@ def _unordered(before: Array, now: Array) -> Array:
     # warps of a block; nothing orders blocks while a kernel runs.
     same_block = before >> 32 == now >> 32
     ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
-    return (before != NOBODY) & ~(same_block & ordered)
+    return (before != NO_ACTOR) & ~(same_block & ordered)
 
 
 @dataclass(slots=True)
@@ -87,8 +87,8 @@ class Bytes:
     def __post_init__(self) -> None:
         """Start with no reader and no writer of any byte."""
         size = self.content.size if self.check_races else 0
-        self.writer = np.full(size, NOBODY, np.int64)
-        self.reader = np.full(size, NOBODY, np.int64)
+        self.writer = np.full(size, NO_ACTOR, np.int64)
+        self.reader = np.full(size, NO_ACTOR, np.int64)
         self.was_read = np.zeros(self.content.size, bool)
         self.was_written = np.zeros(self.content.size, bool)
 
@@ -120,7 +120,7 @@ class Bytes:
             if (race := _unordered(before[at], now)).any():
                 raise Race(f"{what}: {_threads(race)} what another warp or block {did}, with no barrier between")
         if self.updater is None:
-            self.updater = np.full(self.content.size, NOBODY, np.int64)
+            self.updater = np.full(self.content.size, NO_ACTOR, np.int64)
         several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
         self.updater[at] = np.where(several, np.int64(SEVERAL_BLOCKS) << 32, now + 0 * at)
         # If several threads of this instruction update a byte, one is recorded, or "several" if they are of several

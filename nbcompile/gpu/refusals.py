@@ -34,10 +34,12 @@ def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refus
     able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
     for kernel in planned.kernels():
         if kernel.name in refusals:
-            reason, asking = refusals[kernel.name]
+            reason, unsupported_nodes = refusals[kernel.name]
             # The smallest set first: the nodes that need what is missing, else the product, else
             # the whole kernel.
-            nodes = able.intersection(asking) or able.intersection(_product(kernel, planned) or kernel.from_nodes)
+            nodes = able.intersection(unsupported_nodes) or able.intersection(
+                _product(kernel, planned) or kernel.from_nodes
+            )
             yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))
     for step in planned.steps:
         if isinstance(step, Extern) and step.name in refusals:

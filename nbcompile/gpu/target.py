@@ -120,7 +120,7 @@ def _users_kernel(*how: Any) -> Callable[..., None]:
 
 def run_or_call(
     program: simulated.SimulatedGraph, written: Sequence[int], reference: Callable[[list[Any]], Sequence[Any]],
-    tell: Callable[[str], None], done: Callable[[], None],
+    report: Callable[[str], None], done: Callable[[], None],
 ) -> Callable[[list[Any]], Sequence[Any]]:  # fmt: skip
     """Run the graph in the simulator, or through ATen on a fault or if the simulation would take too long.
 
@@ -128,7 +128,7 @@ def run_or_call(
         program: The graph.
         written: Positions of inputs that it writes to.
         reference: The graph through ATen.
-        tell: Gets the reason where that runs.
+        report: Gets the reason where that runs.
         done: Called after a simulation.
     """
 
@@ -148,7 +148,7 @@ def run_or_call(
             if program.has_users_kernels:
                 raise  # of the user's own code, which nothing else can run here
             results = reference(inputs)  # an index that is out of bounds is an error here, too
-            tell(str(reason))
+            report(str(reason))
             if isinstance(reason, simulated.TooLong) and program.launches:
                 done()  # figures of the launches before it, and of its own if programs of it were simulated
             return results

@@ -18,7 +18,7 @@ import torch
 
 from nbcompile.gpu.values import Array
 
-NOBODY, SEVERAL = -1, -2
+NO_PROGRAM, SEVERAL = -1, -2
 """Programs of an element that none accesses, or more than one."""
 ROWS, COLUMNS, COLUMNS_OF_ONE_ROW = 16, 32, 64
 """Cells of the grid, at most."""
@@ -46,7 +46,7 @@ class Watch:
         """No program has accessed it."""
         # Lowest and highest program are enough to distinguish none, one and several: 8 bytes per element.
         self.first = np.full(self.height * self.width, np.iinfo(np.int32).max, np.int32)
-        self.last = np.full(self.height * self.width, NOBODY, np.int32)
+        self.last = np.full(self.height * self.width, NO_PROGRAM, np.int32)
 
     def note(self, offsets: Array, width: int, programs: Array, *, written: bool) -> None:
         """Note an access of ``width`` bytes at each of some offsets, by one program each."""
@@ -62,7 +62,7 @@ class Watch:
 
     def tile(self) -> Tile:
         """The grid."""
-        by = np.where(self.last == NOBODY, NOBODY, np.where(self.first == self.last, self.first, SEVERAL))
+        by = np.where(self.last == NO_PROGRAM, NO_PROGRAM, np.where(self.first == self.last, self.first, SEVERAL))
         most = COLUMNS if self.height > 1 else COLUMNS_OF_ONE_ROW
         rows, columns = min(self.height, ROWS), min(self.width, most)
         down, across = (

@@ -84,18 +84,18 @@ class ExpectedKey(ExpectedObject):
         return super().get(), self.contains
 
 
-class ExpectedAnswers(ExpectedObject):
+class ExpectedSubclasses(ExpectedObject):
     """Answers of abstract classes about classes. No class is kept alive: a guard on the class expires the entry."""
 
-    __slots__ = ("_answers",)
+    __slots__ = ("_checks",)
 
     def __init__(self, answers: Sequence[tuple[type, type, bool]]) -> None:
         super().__init__(None)
-        self._answers = [(weakref.ref(subject), weakref.ref(cls), answer) for subject, cls, answer in answers]
+        self._checks = [(weakref.ref(subject), weakref.ref(cls), answer) for subject, cls, answer in answers]
 
     def get(self) -> tuple[tuple[type, type, bool], ...]:
         """The classes that are still alive, with what was answered."""
-        known = [(subject(), cls(), answer) for subject, cls, answer in self._answers]
+        known = [(subject(), cls(), answer) for subject, cls, answer in self._checks]
         return tuple(
             (subject, cls, answer) for subject, cls, answer in known if subject is not None and cls is not None
         )
@@ -160,7 +160,7 @@ class Ambient:
     install: Callable[[GuardTree], None]
     reason: Callable[[Scope], str]
     """Reason why it does not hold, where it is more specific than the text."""
-    asked: object = None
+    expected_state: object = None
     """Expected object: torch's ``GlobalStateGuard``, the device, or the compiled conditions on sizes."""
     parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
     """Parts of a conjunction, each with the user's code that needed it, or the framework's reason."""

@@ -118,7 +118,7 @@ class CompileMagics(Magics):
         name = parsed.defines or (title if change is decorate_definitions else body.strip(" ;"))
         recorder = api.new_recorder(name, options.target or "")
         # What is in the picture needs no warning above it.
-        recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
+        recorder.shows_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._serialized_cell(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []
         # The changed tree calls it by name. It is taken away again, so that the cell leaves nothing in the namespace.

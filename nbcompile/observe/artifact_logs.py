@@ -59,20 +59,20 @@ def enabled() -> list[str]:
     if not _loggers:
         _loggers.update({name: torch_internals.artifact_logger(name) for name in ARTIFACTS})
     on = {name for name, logger in _loggers.items() if logger.isEnabledFor(logging.DEBUG)}
-    for component, level in torch_internals.components_asked_for().items():
+    for component, level in torch_internals.enabled_components().items():
         on.update(COMPONENTS.get(component, ()) if level <= logging.DEBUG else ())
     return sorted(on)
 
 
 def _components() -> list[str]:
     """The parts of the compiler of which a line about each frame is printed."""
-    levels = torch_internals.components_asked_for()
+    levels = torch_internals.enabled_components()
     return [name for name in SUMMARIES if levels.get(name, logging.ERROR) <= logging.INFO]
 
 
 def _report_silent() -> None:
     """Say once what is asked for in vain, and what is left to torch itself, which may have nothing to print."""
-    for name in torch_internals.artifacts_asked_for():
+    for name in torch_internals.enabled_artifacts():
         if name in BY_TORCH:
             torch_logs.warn_of_output(
                 f"TORCH_LOGS={name} is printed by torch itself, where it happens: {BY_TORCH[name]}"
@@ -80,7 +80,7 @@ def _report_silent() -> None:
         elif name not in ARTIFACTS and name not in LIVE:
             reason = NOT_HERE.get(name, "it is not known here")
             torch_logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {reason}")
-    for name, level in torch_internals.components_asked_for(with_parts=False).items():
+    for name, level in torch_internals.enabled_components(with_parts=False).items():
         if name in TORCHS_COMPONENTS and level <= logging.INFO:
             torch_logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {TORCHS_COMPONENTS[name]}")
 

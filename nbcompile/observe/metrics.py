@@ -85,7 +85,7 @@ class Metrics:
                 "compile_seconds": dict(self._seconds),
             }
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Forget what was counted."""
         with self._lock:
             self.since = time.time()

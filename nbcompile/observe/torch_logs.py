@@ -159,13 +159,13 @@ def recompiled(function: str, location: str, failed: Sequence[FailedGuard], comp
         )
 
 
-def side_effects(tell: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
+def side_effects(mutations: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
     """The side effects that the residual program replays."""
     # The texts are built by a function, because nobody pays for them while the log is off.
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):
-        for effect in tell():
+        for effect in mutations():
             SIDE_EFFECTS.debug("%s", side_effect_text(effect))
 
 

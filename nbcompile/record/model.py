@@ -63,7 +63,7 @@ class Guard:
     """The check as a tree (trees.py) over the frame's readings, as JSON."""
 
 
-FORETOLD_DIMS = 5
+PREDICTED_DIMS = 5
 """A page may ask about a tensor of so many dims, though no call brought one."""
 
 
@@ -631,9 +631,9 @@ class Timing:
 EACH_CALL = "each call"
 LOADED = "loaded from the compile cache: another process compiled it"
 """The cause of a frame (:attr:`CompiledFrame.cause`) that nothing was compiled for in this process."""
-LOADED_AGAIN = "loaded from the compile cache: this process compiled it before"
+LOADED_FROM_CACHE = "loaded from the compile cache: this process compiled it before"
 """The cause where the code object is a new one (a cell ran twice), and the same code was compiled for an older one."""
-FROM_STORE = (LOADED, LOADED_AGAIN)
+FROM_STORE = (LOADED, LOADED_FROM_CACHE)
 
 EAGER = "eager"
 """The call ran eagerly, and what it called was compiled where that was possible."""

@@ -51,7 +51,7 @@ class Recorder:
     raised: model.Raised | None = None
     active: Phase | None = None
     """None while nothing is compiled."""
-    tells_breaks: bool = False
+    shows_breaks: bool = False
     """True if its view shows graph breaks to the user, so that no warning is needed."""
 
     def record(self) -> model.Record:
@@ -195,9 +195,9 @@ def wants_steps() -> bool:
     return any(subscriber.wants_steps() for subscriber in subscribers)
 
 
-def tells_breaks() -> bool:
+def shows_breaks() -> bool:
     """Return whether a view will show the graph breaks to the user."""
-    return any(each.tells_breaks for each in _recorders.get())
+    return any(each.shows_breaks for each in _recorders.get())
 
 
 def note_call(call: model.Call) -> None:

@@ -29,7 +29,7 @@ def log_breaks(reports: Sequence[model.Break], compile_id: str, is_skipped: bool
 
 def warn_of_breaks(reports: Sequence[model.Break]) -> None:
     """Warn of graph breaks, once for each message, unless a view shows them."""
-    if recorder.tells_breaks():
+    if recorder.shows_breaks():
         return
     for report in reports:
         if breaks.KINDS[report.kind].warns:

@@ -78,7 +78,7 @@ class Refusal:
         changed = self.with_tensor(change)
         return changed is not None and self.entry.check.holds(changed.scope())
 
-    def traced_again(self, frame: Frame | None, dynamism: Dynamism) -> tuple[Guard, ...]:
+    def retrace(self, frame: Frame | None, dynamism: Dynamism) -> tuple[Guard, ...]:
         """The guards of the call if the program were as advised."""
         # The address is inside of the user's objects, which must not be changed to try something.
         if frame is None:
@@ -175,7 +175,7 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
         dims = {**refusal.dynamism.dims, expression(refusal.source): frozenset({dim})}
         with config.patch(automatic_dynamic_shapes_mark_as="unbacked" if special else "dynamic"):
             # Traced once more with the dim marked, and the guards of that evaluated on the earlier size.
-            guards = refusal.traced_again(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
+            guards = refusal.retrace(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
         earlier = refusal.with_tensor(lambda tensor: _resized(tensor, dim, expected))
         return earlier is not None and build_check(guards, refusal.frame).holds(earlier.scope())
 
@@ -209,7 +209,7 @@ def _is_free(refusal: Refusal, frame: Frame | None, settings: Mapping[str, Any])
     """True if the number that differed may have any value."""
     scalars = refusal.dynamism.scalars | {expression(refusal.source)}
     with config.patch(dict(settings)):
-        guards = refusal.traced_again(frame, replace(refusal.dynamism, scalars=scalars))
+        guards = refusal.retrace(frame, replace(refusal.dynamism, scalars=scalars))
     # The number is free if no guard of the new trace compares it.
     return not any(_compares(guard, refusal.source) for guard in guards)
 
@@ -282,7 +282,7 @@ def _is_dropped(refusal: Refusal, mark_as: str, *marked: tuple[str, str]) -> boo
     for name, dim in marked:
         dims[names[name]] = dims.get(names[name], frozenset()) | {int(dim)}
     with config.patch(automatic_dynamic_shapes_mark_as=mark_as):
-        guards = refusal.traced_again(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
+        guards = refusal.retrace(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
     shapes = (guard.expected for guard in guards if isinstance(guard.expected, ShapeGuards))
     facts = (guard for guard in guards if guard.kind is GuardKind.TENSOR_MATCH and guard.source is not None)
     fixed = {shortened(expression(each.source)): each.expected.sizes for each in facts}  # type: ignore[arg-type, attr-defined]

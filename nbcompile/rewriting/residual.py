@@ -85,7 +85,7 @@ def residual_program(
     if trace.graph is not None:
         assert compiled_graph is not None
         program.call_graph(trace.graph, compiled_graph)
-        if trace.runs_again:
+        if trace.reruns_on_error:
             program.or_run_as_written(failure)
     if isinstance(trace.exit, Return):
         program.return_value(trace.exit.value, trace.mutations)

@@ -179,7 +179,7 @@ class SourceReader:
                 return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
             case AttrSource(base, attribute):
                 # A tensor subclass or a mode would see the attribute access through ``__torch_function__``.
-                if self.asks_a_class(base):
+                if self.may_run_override(base):
                     read = self.body.constant(read_attribute, "read_attribute")
                     return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
                 return ast.Attribute(self.fetch(base), attribute, ast.Load())
@@ -227,12 +227,12 @@ class SourceReader:
     def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:
         """A size, a stride, ... of a tensor, read without its class or a function mode."""
         arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
-        if self.asks_a_class(tensor):
+        if self.may_run_override(tensor):
             arguments = [self.fetch(tensor), ast.Constant(name), ast.Constant(dim)]
             return ast.Call(self.body.constant(read_property, "read_property"), arguments, [])
         return ast.Call(ast.Attribute(self.fetch(tensor), name, ast.Load()), arguments, [])
 
-    def asks_a_class(self, owner: Source) -> bool:
+    def may_run_override(self, owner: Source) -> bool:
         """Return whether reading an attribute may run a ``__torch_function__`` of a class or of a mode."""
         value = resolve(owner, self.body.frame.scope())
         modes = is_instance(value, torch.Tensor) and bool(torch_internals.function_modes())

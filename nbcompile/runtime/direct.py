@@ -147,7 +147,7 @@ def _passed(kind: Kind | str, known: list[str]) -> str:
     if kind not in (TENSOR_KIND, Kind("std", "optional", TENSOR_KIND)):
         return _type(kind, known)
     if f"{kind} const&" in known:
-        return _again(f"{kind} const&", known)
+        return _substitution(f"{kind} const&", known)
     text = _type(kind, known)
     # Each part of a type has its own number from its end on: the type, its constant, the reference to that.
     known += (f"{kind} const", f"{kind} const&")
@@ -158,14 +158,14 @@ def _type(kind: Kind | str, known: list[str]) -> str:
     if isinstance(kind, str):
         return kind
     if str(kind) in known:
-        return _again(str(kind), known)
+        return _substitution(str(kind), known)
     own = f"{len(kind.name)}{kind.name}"
     # "St" is the namespace std and has no number; a template has one, and one more with its argument.
     if kind.space == "std":
         text = _known_or_new(f"std::{kind.name}", f"St{own}", known)
     elif kind.argument and f"{kind.space}::{kind.name}" in known:
         # The template was named with another argument.
-        text = _again(f"{kind.space}::{kind.name}", known)
+        text = _substitution(f"{kind.space}::{kind.name}", known)
     else:
         text = _known_or_new(kind.space, f"{len(kind.space)}{kind.space}", known) + own
         if kind.argument:
@@ -180,12 +180,12 @@ def _type(kind: Kind | str, known: list[str]) -> str:
 
 def _known_or_new(name: str, text: str, known: list[str]) -> str:
     if name in known:
-        return _again(name, known)
+        return _substitution(name, known)
     known.append(name)
     return text
 
 
-def _again(name: str, known: list[str]) -> str:
+def _substitution(name: str, known: list[str]) -> str:
     """Encode a repeated name by its number in base 36; the first repetition has no number."""
     at = known.index(name)
     digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -34,7 +34,7 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 SECONDS = 30.0
 """Time limit of one check."""
-AGAIN = 0.2
+REPEAT_SECONDS = 0.2
 """Interval after which the exception of the time limit is raised again, if the answer caught it."""
 
 
@@ -59,7 +59,7 @@ def limited(seconds: float) -> Iterator[None]:
     # Python runs handlers of signals in the main thread only; in another thread the exception is set from outside.
     if threading.current_thread() is threading.main_thread():
         before = signal.signal(signal.SIGALRM, _time_is_over)
-        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+        signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT_SECONDS)
         try:
             yield
         finally:

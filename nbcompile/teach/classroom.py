@@ -120,9 +120,9 @@ class ClassReport:
 
     def head(self) -> list[str]:
         """Names of the columns, with the maximum points."""
-        nobody = Progress("")
-        lectures = [f"lecture {lecture} (of {nobody.points(lecture)[1]})" for lecture in self.lectures]
-        return ["student", *lectures, f"all (of {nobody.points()[1]})"]
+        empty = Progress("")
+        lectures = [f"lecture {lecture} (of {empty.points(lecture)[1]})" for lecture in self.lectures]
+        return ["student", *lectures, f"all (of {empty.points()[1]})"]
 
     def hardest(self) -> list[tuple[str, int, int]]:
         """Exercises by the share of attempts that failed: name, number of students who failed, number who tried."""

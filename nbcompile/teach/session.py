@@ -44,19 +44,19 @@ def check(answer: Any, name: str = "", seconds: float = attempt.SECONDS) -> Verd
     Raises:
         NoExercise: no name is given, and no exercise was shown.
     """
-    asked = find(name or _shown())
-    verdict = judge(asked, answer, seconds)
-    progress_file.note(asked.id, accepted=verdict.accepted)
+    chosen = find(name or _shown())
+    verdict = judge(chosen, answer, seconds)
+    progress_file.note(chosen.id, accepted=verdict.accepted)
     return verdict
 
 
-def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Verdict:
+def judge(chosen: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Verdict:
     """The verdict on an answer; progress is not changed."""
     says, record, accepted = "", None, False
     grad, generator, dtype = torch._C.is_grad_enabled(), torch.get_rng_state(), torch.get_default_dtype()
     try:
         with attempt.limited(seconds):
-            says, record = kinds.CHECKS[asked.kind](asked, answer)
+            says, record = kinds.CHECKS[chosen.kind](chosen, answer)
             accepted = True
     except attempt.Refusal as refusal:
         says, record = str(refusal), refusal.record
@@ -72,16 +72,16 @@ def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Ver
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         torch.set_rng_state(generator)
-    return Verdict(asked.id, accepted, says, record)
+    return Verdict(chosen.id, accepted, says, record)
 
 
 def hint(name: str = "") -> str:
     """The next hint of an exercise; each says more than the previous one."""
-    asked = find(name or _shown())
-    shown = progress_file.progress().entries.get(asked.id, progress_file.Entry()).hints
-    number = min(shown, len(asked.hints) - 1)
-    progress_file.note(asked.id, hints=number + 1)
-    return f"hint {number + 1} of {len(asked.hints)}: {asked.hints[number]}"
+    chosen = find(name or _shown())
+    shown = progress_file.progress().entries.get(chosen.id, progress_file.Entry()).hints
+    number = min(shown, len(chosen.hints) - 1)
+    progress_file.note(chosen.id, hints=number + 1)
+    return f"hint {number + 1} of {len(chosen.hints)}: {chosen.hints[number]}"
 
 
 def _shown() -> str:

@@ -116,7 +116,7 @@ def _parts(kind: breaks.BreakKind, examples: ModuleType) -> Iterator[Part]:
     if general:
         yield Part("text", kind.explanation)
     example = Example.of(examples, kind.id.lower())
-    met = example.meets(kind)
+    met = example.break_of(kind)
     yield Part("heading", "Example")
     yield Part("code", example.text)
     yield from _with_settings(example)
@@ -207,14 +207,14 @@ class Example:
         call = [f"{name}({', '.join(ast.unparse(_argument(each)) for each in given.args)})"] if given else []
         text = re.sub(rf"\b{name}\b", "f", "\n\n\n".join(parts + call))
         arguments = getattr(original, "arguments", ()) or (vars(examples)["x"],)
-        return cls(name, text, _again(text, f"{name}.py", examples), arguments, getattr(original, "settings", {}))
+        return cls(name, text, _define(text, f"{name}.py", examples), arguments, getattr(original, "settings", {}))
 
     def can_run(self) -> bool:
         """Return whether the example's modules are installed: NumPy is optional."""
         needs_numpy = re.search(r"\bnp\.", self.text) or any(inspect.isfunction(each) for each in self.arguments)
         return not needs_numpy or self.function.__globals__["np"] is not None
 
-    def meets(self, kind: breaks.BreakKind) -> Break | None:
+    def break_of(self, kind: breaks.BreakKind) -> Break | None:
         """The break of this kind to which the example leads; None if it cannot run here."""
         if not self.can_run():
             return None
@@ -237,7 +237,7 @@ class Example:
         return tuple(each for frame in recorder.record().frames for each in frame.breaks)
 
 
-def _again(text: str, file: str, examples: ModuleType) -> Callable[..., Any]:
+def _define(text: str, file: str, examples: ModuleType) -> Callable[..., Any]:
     """The function ``f`` of a text, with the globals of the examples: its lines are those of the text."""
     # A file name of its own: automatic dynamic shapes of one example must not affect the next one.
     _remember(file, text + "\n")

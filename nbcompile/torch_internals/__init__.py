@@ -13,13 +13,13 @@ from __future__ import annotations
 from torch._C._dynamo import eval_frame, guards
 
 from nbcompile.torch_internals.distributed import (
-    answer_of_group,
     backend_of_group,
     bucket_bytes,
     device_mesh,
     facts_of_processes,
     fakes_of,
     first_bucket_bytes,
+    group_property,
     not_running_fake,
     parts_of,
     registered_group,
@@ -54,7 +54,7 @@ from nbcompile.torch_internals.fakes import (
     with_unknown_sizes,
     without_overrides,
     without_own_context,
-    wrappers_asked,
+    wrapper_overrides_enabled,
 )
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
@@ -104,10 +104,10 @@ from nbcompile.torch_internals.leaves import (
 )
 from nbcompile.torch_internals.logs import (
     artifact_logger,
-    artifacts_asked_for,
     choose_logs,
     compiling,
-    components_asked_for,
+    enabled_artifacts,
+    enabled_components,
     has_trace_folder,
     intern_string,
     set_logs,
@@ -212,10 +212,8 @@ __all__ = [
     "add_nan_guard",
     "allocating_from",
     "allow_scalar_outputs",
-    "answer_of_group",
     "aot_autograd",
     "artifact_logger",
-    "artifacts_asked_for",
     "as_module",
     "attention_backends",
     "backend_of_group",
@@ -225,7 +223,6 @@ __all__ = [
     "call_leaf",
     "choose_logs",
     "compiling",
-    "components_asked_for",
     "decompositions",
     "device_constructors",
     "device_mesh",
@@ -233,6 +230,8 @@ __all__ = [
     "dispatch_mode_count",
     "dispatch_modes",
     "dispatches",
+    "enabled_artifacts",
+    "enabled_components",
     "entered_forward_levels",
     "errors_not_logged",
     "eval_frame",
@@ -257,6 +256,7 @@ __all__ = [
     "function_modes",
     "functorch_config",
     "get_region",
+    "group_property",
     "guard_on_memory_format",
     "guarded_symbols",
     "guards",
@@ -360,6 +360,6 @@ __all__ = [
     "without_levels",
     "without_overrides",
     "without_own_context",
-    "wrappers_asked",
+    "wrapper_overrides_enabled",
     "writes_of_kernels",
 ]

@@ -40,15 +40,15 @@ def sent_bytes(value: object) -> int:
     return value.untyped_storage().nbytes()
 
 
-def answer_of_group(name: str, question: str) -> Any:
+def group_property(name: str, property_name: str) -> Any:
     """Answers of the process group of a name: "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
     module: Any = torch.distributed.distributed_c10d
     group = module._resolve_process_group(name)
-    if question == "ranks":
+    if property_name == "ranks":
         return module.get_process_group_ranks(group)
-    if question == "tag":
+    if property_name == "tag":
         return module._get_group_tag(group)
-    found = getattr(group, question)
+    found = getattr(group, property_name)
     return found() if callable(found) else found
 
 
@@ -81,7 +81,7 @@ def facts_of_processes(value: object) -> list[Any] | None:
             found = [_facts_of_mesh(each) for each in (mesh, root, *joined.values())]
             return ["mesh", mesh.get_rank(), list(joined), *found]
         if torch.distributed.is_available() and isinstance(value, torch.distributed.ProcessGroup):
-            return ["group", value.group_name, value.rank(), answer_of_group(value.group_name, "ranks")]
+            return ["group", value.group_name, value.rank(), group_property(value.group_name, "ranks")]
     except (RuntimeError, KeyError, ValueError):
         pass
     return None

@@ -134,12 +134,12 @@ def jagged_constructors() -> tuple[Any, ...]:
 
 
 @contextmanager
-def _asking_classes() -> Iterator[None]:
+def _classes_enabled() -> Iterator[None]:
     with torch._C._EnableTorchFunction(), without_function_modes():
         yield
 
 
-def answers_when_run(value: object) -> bool:
+def overrides_when_run(value: object) -> bool:
     """True for a tensor that wraps others and has a ``__torch_function__`` of its own, which is not traced through."""
     if not isinstance(value, torch.Tensor):
         return False
@@ -150,10 +150,10 @@ def answers_when_run(value: object) -> bool:
     return is_jagged(value) or (not silent and not inherited and is_wrapper(value))
 
 
-def wrappers_asked(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
+def wrapper_overrides_enabled(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
     """Let wrappers among the arguments answer to functions of torch, as in eager, while nobody else is asked."""
     flat = itertools.chain.from_iterable(given if isinstance(given, (tuple, list)) else (given,) for given in arguments)
-    return _asking_classes() if any(map(answers_when_run, flat)) else contextlib.nullcontext()
+    return _classes_enabled() if any(map(overrides_when_run, flat)) else contextlib.nullcontext()
 
 
 def dispatches(cls: type) -> bool:
@@ -224,7 +224,7 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     if context is None:
         return static_fake(mode, tensor, expression)
     # Making a fake runs Python from C++ constructors, which no interrupt may leave.
-    with interrupts.deferred(), _asked_first(mode, tensor):
+    with interrupts.deferred(), _mode_of_view(mode, tensor):
         return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
 
@@ -234,11 +234,11 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
     It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
     """
     source = NamedSource(expression) if tensor.dim() else None
-    with interrupts.deferred(), _asked_first(mode, tensor):
+    with interrupts.deferred(), _mode_of_view(mode, tensor):
         return mode.from_tensor(tensor, static_shapes=True, source=source)
 
 
-def _asked_first(mode: Any, tensor: torch.Tensor) -> Any:
+def _mode_of_view(mode: Any, tensor: torch.Tensor) -> Any:
     """The mode under which the fake tensor of a view is created from its base's.
 
     Where a class is asked, and no mode, torch imports DTensor (0.4 s) to know that it is none.

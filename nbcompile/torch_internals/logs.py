@@ -114,12 +114,12 @@ def compiling(compile_id: str) -> Iterator[None]:
         yield
 
 
-def artifacts_asked_for() -> tuple[str, ...]:
+def enabled_artifacts() -> tuple[str, ...]:
     """The artifacts that TORCH_LOGS or ``set_logs`` switched on, by torch's names."""
     return tuple(sorted(torch._logging._internal.log_state.artifact_names))
 
 
-def components_asked_for(*, with_parts: bool = True) -> dict[str, int]:
+def enabled_components(*, with_parts: bool = True) -> dict[str, int]:
     """The parts of torch that TORCH_LOGS or ``set_logs`` switched on (``dynamo``, ``+aot``), with their levels.
 
     Args:
@@ -127,16 +127,16 @@ def components_asked_for(*, with_parts: bool = True) -> dict[str, int]:
     """
     logs = torch._logging._internal
     levels, known = logs.log_state.log_qname_to_level, logs.log_registry.log_alias_to_log_qnames
-    asked = {name: modules for name, modules in known.items() if modules and all(map(levels.__contains__, modules))}
-    if "torch" in asked and with_parts:  # TORCH_LOGS=all
-        asked = {**known, **asked}
+    enabled = {name: modules for name, modules in known.items() if modules and all(map(levels.__contains__, modules))}
+    if "torch" in enabled and with_parts:  # TORCH_LOGS=all
+        enabled = {**known, **enabled}
     if not with_parts:
-        asked = {
+        enabled = {
             name: modules
-            for name, modules in asked.items()
-            if name != "torch" and not any(set(modules) < set(others) for others in asked.values())
+            for name, modules in enabled.items()
+            if name != "torch" and not any(set(modules) < set(others) for others in enabled.values())
         }
-    return {name: _level(levels.get(modules[0], levels.get("torch"))) for name, modules in asked.items()}
+    return {name: _level(levels.get(modules[0], levels.get("torch"))) for name, modules in enabled.items()}
 
 
 def _level(level: Any) -> int:

@@ -284,7 +284,7 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """A node ``call_function`` of the graph and the tracker of its result."""
 
-    def ask(
+    def call_override(
         self, function: object, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
     ) -> VariableTracker | None:
         """Result of a function of torch that a function mode or an argument's class overrides; None if none does."""

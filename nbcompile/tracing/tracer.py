@@ -114,8 +114,8 @@ def trace(
                     return traced
                 may_restart = False
                 traced.release()
-        except _RestartWithPlan as again:
-            plan = again.plan
+        except _RestartWithPlan as restart:
+            plan = restart.plan
         except MustBreakEarlier as late:
             # The operation was traced and cannot be undone, so the next attempt breaks at it.
             refused.add(late.what)
@@ -374,8 +374,8 @@ class _FrameTracer:
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
         is_seen = bool(mutations or output.is_caught or output.purity.may_fail)
-        runs_again = is_seen and not before_graph and output.only_computes()
-        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, before_graph, runs_again)
+        reruns = is_seen and not before_graph and output.only_computes()
+        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, before_graph, reruns)
 
     def release(self) -> None:
         """Break the reference cycles of the attempt, so that the arguments can be freed after the call."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from nbcompile.record import links, model
-from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record, StackLine
+from nbcompile.record.model import FROM_STORE, LOADED, LOADED_FROM_CACHE, CompiledFrame, Record, StackLine
 from nbcompile.views import break_sentences, facts, figures, refusals, user_errors
 from nbcompile.views.facts import count
 
@@ -172,7 +172,7 @@ def _loaded(record: Record) -> Iterator[Sentence]:
             yield Sentence(f"Loaded from the compile cache, where {stored}: {names}.")
 
 
-_STORED_BY = {LOADED: "another process stored it", LOADED_AGAIN: "this process stored it before"}
+_STORED_BY = {LOADED: "another process stored it", LOADED_FROM_CACHE: "this process stored it before"}
 
 
 def _breaks(record: Record) -> Iterator[Sentence]:
@@ -183,13 +183,13 @@ def _breaks(record: Record) -> Iterator[Sentence]:
         line = links.own_line(frame, distinct.cause.stack)
         if frame.status != "compiled" or line is None or frame.breaks[0].stack != distinct.cause.stack:
             continue
-        goes_on = _goes_on(record, frame)
+        rest = _rest_of(record, frame)
         inner = distinct.cause.stack[-1].function
         why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs eagerly"
         called = _call_that_raises(record, distinct.cause) or break_sentences.what_breaks(distinct.cause)
         what = f"it {called}" if called else distinct.cause.title.rstrip(".")
         yield Sentence(
-            f"{_named(record, frame)} stops at line {line}, {why}: {what}.{goes_on}",
+            f"{_named(record, frame)} stops at line {line}, {why}: {what}.{rest}",
             figures.of_end(frame, figures.of_frame(record, frame)),
         )
 
@@ -209,7 +209,7 @@ def _call_that_raises(record: Record, cause: model.Break) -> str:
     return f"{break_sentences.call_of(cause)}, which raises `{found.error}`" if is_here else ""
 
 
-def _goes_on(record: Record, frame: CompiledFrame) -> str:
+def _rest_of(record: Record, frame: CompiledFrame) -> str:
     """Name of the resume function; if one line breaks twice, two have the same name."""
     rest = next((each.name for each in frame.resume_functions if not each.branch), "")
     if not rest:

@@ -78,7 +78,7 @@ def _explained(gpu: Gpu) -> str:
         said.append("Colours repeat, as there are more programs than colours.")
     if gpu_pictures.SEVERAL in found:
         said.append("Grey: several programs.")
-    if gpu_pictures.NOBODY in found:
+    if gpu_pictures.NO_PROGRAM in found:
         said.append("Pale: none.")
     return " ".join(said)
 

@@ -55,7 +55,7 @@ ACROSS = 32
 """Cells of a line of a grid: one of more continues in the next line."""
 LETTER = 6.4
 """Width of a letter, at most on average."""
-NOBODY, SEVERAL = -1, -2
+NO_PROGRAM, SEVERAL = -1, -2
 """Programs of an element that none accesses, or more than one."""
 
 
@@ -221,7 +221,7 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
         # each other differ even where they are not neighbours.
         order = [(at + step) % COLOURS for step in range(COLOURS)]
         tones[program] = next((tone for tone in order if tone not in taken), order[0])
-    return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NOBODY: "n"}
+    return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NO_PROGRAM: "n"}
 
 
 def _neighbours(tiles: Sequence[GpuTile]) -> dict[int, set[int]]:

@@ -118,14 +118,14 @@ def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[
 STORM_LIMIT = 60_000
 """Bytes of what is shown of a function that was compiled for many values: why comes first; the code of each is in
 the full report, and in ``show("kernels")``."""
-_BESIDE = ("residual", "bytecode", "aten", "timings")
+_DETAILS = ("residual", "bytecode", "aten", "timings")
 _STORM = (
     _DETAIL[0],
     Limits(rows=2000, frames=200, repeated=True, entries=1),
     Limits(rows=400, frames=40, characters=500, repeated=True, entries=1, without=("what_if",)),
-    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_BESIDE)),
-    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
-    Limits(rows=15, frames=40, characters=100, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
+    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_DETAILS)),
+    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_DETAILS, "kernels")),
+    Limits(rows=15, frames=40, characters=100, repeated=True, entries=1, without=("what_if", *_DETAILS, "kernels")),
 )
 """Levels of detail for such a function, tried in order before ``_DETAIL``."""
 COMFORTABLE = 420_000

@@ -33,7 +33,7 @@ def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> 
     launches = launch_counts(compiled)
     rows = [
         row(tag("th", code(lifetime.buffer)), _bytes(lifetime), code(_strip(lifetime, launches[_graph(lifetime)])),
-            _whose(lifetime), nodes=node_names(found, lifetime.buffer))
+            _owner(lifetime), nodes=node_names(found, lifetime.buffer))
         for lifetime in shown
     ]  # fmt: skip
     caption = "Which launches each buffer lives through"
@@ -49,7 +49,7 @@ def as_text(compiled: CompiledGraph) -> Iterator[str]:
         yield f"memory plan: {saved(compiled)}"
     for lifetime in compiled.lifetimes:
         strip = _strip(lifetime, launches[_graph(lifetime)])
-        yield f"  {lifetime.buffer}  {_bytes(lifetime)}  {strip}  {_whose(lifetime)}"
+        yield f"  {lifetime.buffer}  {_bytes(lifetime)}  {strip}  {_owner(lifetime)}"
 
 
 def saved(compiled: CompiledGraph) -> str:
@@ -85,7 +85,7 @@ def _strip(lifetime: Lifetime, launches: int) -> str:
     return "·" * (lifetime.first - 1) + "■" * (last - lifetime.first + 1) + "·" * (launches - last)
 
 
-def _whose(lifetime: Lifetime) -> str:
+def _owner(lifetime: Lifetime) -> str:
     allocated = "saved by the forward graph" if lifetime.saved else "allocated"
     whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else allocated
     return whose if lifetime.last else f"{whose}; returned"

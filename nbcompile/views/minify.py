@@ -43,7 +43,7 @@ def minified(program: str) -> str:
     #     const twice = (value) => ({ value: 2 * value });
     #     let a=(a)=>({value:2*a});        a scope inside may use a name again, where the outer one is not needed
     words = _words(program)
-    _tell_keys(words)
+    _mark_keys(words)
     _rename(words)
     return _text_of(_one_declaration(words))
 
@@ -61,7 +61,7 @@ def _words(program: str) -> list[Word]:
 _BEFORE_BLOCKS = (";", "{", "}", ")", "=>", "else", "try", "catch", "")
 
 
-def _tell_keys(words: list[Word]) -> None:
+def _mark_keys(words: list[Word]) -> None:
     """Mark the keys of object literals: before a colon it is not a variable; without one, it is both."""
     # `{` begins an object where an expression is expected, and a block after a statement, an arrow or a keyword.
     brackets: list[str] = []

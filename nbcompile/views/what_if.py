@@ -23,7 +23,7 @@ from typing import Any
 from markupsafe import Markup
 
 from nbcompile.record import links, trees
-from nbcompile.record.model import FORETOLD_DIMS, CompiledFrame, Reading, Record
+from nbcompile.record.model import PREDICTED_DIMS, CompiledFrame, Reading, Record
 from nbcompile.views import facts, figures, lines, recompile_causes
 from nbcompile.views.markup import Limits, code, fold, row, section, table, tag
 
@@ -162,7 +162,7 @@ class Query:
     def _reads_of(self, tensor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The sizes and the strides of a tensor, of as many dims as it may have."""
         ranks = [literal(call[f"{tensor}.dim()"].value) for call in self.calls if f"{tensor}.dim()" in call]
-        dims = range(max((FORETOLD_DIMS, *(rank for rank in ranks if isinstance(rank, int)))))
+        dims = range(max((PREDICTED_DIMS, *(rank for rank in ranks if isinstance(rank, int)))))
         return tuple(f"{tensor}.size()[{dim}]" for dim in dims), tuple(f"{tensor}.stride()[{dim}]" for dim in dims)
 
     def _varies(self, name: str) -> bool:

@@ -144,7 +144,7 @@ def test_donated_memory_is_not_donated():
     """Saved tensors are not donated by default: our backward graphs do not write to them. A graph may be retained."""
     info = types.SimpleNamespace(mutates_metadata=False, mutates_data=False)
     found = types.SimpleNamespace(bw_donated_idxs=[1], input_info=[info])
-    assert not runtime_wrapper.donation_is_asked_for()
+    assert not runtime_wrapper.donation_is_requested()
     assert aot_autograd._mutated_inputs(found, [torch.ones(2)]) == []
     assert found.bw_donated_idxs == []
     assert aot_autograd._mutated_inputs(None, [torch.ones(2)]) == []

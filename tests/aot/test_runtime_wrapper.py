@@ -245,7 +245,7 @@ def test_what_was_compiled_without_determinism_refuses_to_run_with_it(monkeypatc
 @pytest.mark.parametrize("asked_for", [False, True])
 def test_a_retained_graph_is_refused_where_the_program_asked_for_donation(monkeypatch, asked_for):
     """A retained graph is refused if the program asked for donation; else it may be retained, as in eager mode."""
-    monkeypatch.setattr(runtime_wrapper, "donation_is_asked_for", lambda: asked_for)
+    monkeypatch.setattr(runtime_wrapper, "donation_is_requested", lambda: asked_for)
     compiled, _ = product(saves_intermediates=True)
     x, y = leaves()
     (result,) = compiled(x, y)
@@ -265,7 +265,7 @@ def test_torchs_default_asks_for_no_donation(monkeypatch, value, is_default, exp
     """torch's default does not ask for donation: only a program that sets the option does."""
     settings = types.SimpleNamespace(donated_buffer=value, _is_default=lambda name: is_default)
     monkeypatch.setattr(torch_internals, "functorch_config", lambda: settings)
-    assert runtime_wrapper.donation_is_asked_for() is expected
+    assert runtime_wrapper.donation_is_requested() is expected
 
 
 def test_a_view_that_is_saved_does_not_keep_its_base():

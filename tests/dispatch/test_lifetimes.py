@@ -13,18 +13,18 @@ class Thing:
 
 def test_nothing_is_freed_while_a_call_is_inside():
     """A call refers to INSIDE while its hook is active, and the number of references is counted."""
-    assert lifetimes.nobody_is_inside()
+    assert lifetimes.is_idle()
     thing = Thing()
     gone = weakref.ref(thing)
     inside = lifetimes.INSIDE
     lifetimes.keep(thing)
     del thing
-    assert not lifetimes.nobody_is_inside()
+    assert not lifetimes.is_idle()
     lifetimes.release()
     assert gone() is not None and lifetimes.pending
     del inside
     lifetimes.release()
-    assert gone() is None and lifetimes.nobody_is_inside()
+    assert gone() is None and lifetimes.is_idle()
 
 
 def test_release_says_that_nothing_waits():

@@ -90,9 +90,9 @@ def counting(graphs):
     return backend
 
 
-def recorded(program, compile_again, run):
+def recorded(program, compile_backward, run):
     torch.manual_seed(0)
-    with compiled_autograd._enable(compile_again):
+    with compiled_autograd._enable(compile_backward):
         return program(run)
 
 
@@ -123,8 +123,8 @@ def test_the_backward_of_a_compiled_graph_is_a_part_of_it(program, backend):
     """AOTAutograd's backward graph is copied into the recorded one, which does not break."""
     torch.manual_seed(0)
     expected = program(lambda model: model)
-    compile_again = lambda module: nbcompile.compile(module, backend=backend, fullgraph=True)  # noqa: E731
-    got = recorded(program, compile_again, lambda model: nbcompile.compile(model, backend=backend))
+    compile_backward = lambda module: nbcompile.compile(module, backend=backend, fullgraph=True)  # noqa: E731
+    got = recorded(program, compile_backward, lambda model: nbcompile.compile(model, backend=backend))
     assert all(torch.allclose(ours, eagers) for ours, eagers in zip(got, expected, strict=True))
 
 

@@ -118,7 +118,7 @@ def test_entries_may_be_forgotten_while_one_is_asked():
         return True
 
     for _ in range(3):
-        way.add(tools.check(("a", "b"), [("ASK", 0, 0, 0, forgets)]), lambda *arguments: "fast")
+        way.add(tools.check(("a", "b"), [("PREDICATE", 0, 0, 0, forgets)]), lambda *arguments: "fast")
     assert way((1,), {}) == "fast"
     assert way((1,), {}) == "slow"
 
@@ -132,7 +132,7 @@ def test_a_check_that_raises_does_not_hold():
 
     asked = tools.check(("a",), [("ATTRIBUTE", 0, 0, 0, "x"), ("IS", 1, 0, id(None), None)])
     assert asked.holds((Touchy(),)) is False
-    assert tools.check(("a",), [("ASK", 0, 0, 0, lambda value: 1 / 0)]).holds((1,)) is False
+    assert tools.check(("a",), [("PREDICATE", 0, 0, 0, lambda value: 1 / 0)]).holds((1,)) is False
 
 
 @pytest.mark.parametrize(

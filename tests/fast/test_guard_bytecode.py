@@ -48,8 +48,8 @@ def test_arguments_come_first_and_what_costs_most_last():
     """Checks of arguments come first, then fetched values; process state and Python predicates are last."""
     rows = guard_bytecode._ordered(
         [("KEYS_OF_THREAD", -1, 0, 0, None), ("STATE", -1, 0, 0, None), ("INDEX", 2, 0, 0, None),
-         ("EQUALS", 5, 0, 0, 1), ("EQUALS", 0, 0, 0, 3), ("ASK", 0, 0, 0, None), ("LENGTH", 0, 0, 0, None)], 5)  # fmt: skip
-    assert [row[0] for row in rows] == ["EQUALS", "KEYS_OF_THREAD", "INDEX", "EQUALS", "STATE", "ASK", "LENGTH"]
+         ("EQUALS", 5, 0, 0, 1), ("EQUALS", 0, 0, 0, 3), ("PREDICATE", 0, 0, 0, None), ("LENGTH", 0, 0, 0, None)], 5)  # fmt: skip
+    assert [row[0] for row in rows] == ["EQUALS", "KEYS_OF_THREAD", "INDEX", "EQUALS", "STATE", "PREDICATE", "LENGTH"]
     assert [row[4] for row in rows if row[0] == "EQUALS"] == [3, 1]
     found = [row[0] for row in written(3, Guard(X, K.EQUALS_MATCH, 3))]
     assert found.index("EQUALS") < found.index("KEYS_OF_THREAD")

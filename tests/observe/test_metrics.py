@@ -17,11 +17,11 @@ from tests.support.processes import python
 @pytest.fixture(autouse=True)
 def counting():
     """Counters are enabled, from zero."""
-    COUNTS.begin_again()
+    COUNTS.reset()
     COUNTS.counting = True
     yield
     COUNTS.counting = False
-    COUNTS.begin_again()
+    COUNTS.reset()
 
 
 def f(x):

@@ -69,5 +69,5 @@ def test_a_symbol_without_a_hint_is_unbacked():
 
 def test_the_causes_of_a_loaded_frame_are_distinguished():
     """Each cause of a load is in the set that the views use."""
-    assert set(model.FROM_STORE) == {model.LOADED, model.LOADED_AGAIN} and model.LOADED != model.LOADED_AGAIN
+    assert set(model.FROM_STORE) == {model.LOADED, model.LOADED_FROM_CACHE} and model.LOADED != model.LOADED_FROM_CACHE
     assert len({model.EAGER, model.RAISED, model.INTERRUPTED}) == 3

@@ -149,8 +149,8 @@ def require_same(found, expected):
 def test_an_operator_that_fails_when_the_graph_runs(name, backend):
     """Side effects before the operator happen, later ones do not, and a handler gets the error, also when loaded."""
     function = FUNCTIONS[name]
-    compile_again = 2 if backend == "inductor" else 1
-    for _ in range(compile_again):
+    compilations = 2 if backend == "inductor" else 1
+    for _ in range(compilations):
         nbcompile.reset()
         compiled = nbcompile.compile(function, backend=backend)
         for ids in (GOOD, BAD, GOOD, BAD):

@@ -35,7 +35,7 @@ def new_mode():
         (fakes.is_wrapper, (False, False, True)),
         (fakes.is_overriding, (False, True, False)),
         (lambda tensor: fakes.dispatches(type(tensor)), (False, False, True)),
-        (fakes.answers_when_run, (False, False, False)),
+        (fakes.overrides_when_run, (False, False, False)),
         (fakes.is_jagged, (False, False, False)),
     ],
     ids=["plain", "wrapper", "overriding", "dispatches", "answers when run", "jagged"],

@@ -31,10 +31,10 @@ def test_an_unknown_log_is_refused():
 def test_logs_that_are_chosen_are_on(log_state):
     """By torch's names: an artifact, and a part of torch with its level; "" switches all off."""
     logs.choose_logs("graph_code,+dynamo")
-    assert "graph_code" in logs.artifacts_asked_for()
-    assert logs.components_asked_for()["dynamo"] == logging.DEBUG
+    assert "graph_code" in logs.enabled_artifacts()
+    assert logs.enabled_components()["dynamo"] == logging.DEBUG
     logs.choose_logs("")
-    assert logs.artifacts_asked_for() == ()
+    assert logs.enabled_artifacts() == ()
 
 
 def test_a_log_is_about_the_frame_that_is_compiled():

@@ -85,7 +85,7 @@ def test_a_graph_without_kernels_says_why():
 
 @pytest.mark.parametrize(
     ("cause", "stored"),
-    [(model.LOADED, "another process stored it"), (model.LOADED_AGAIN, "this process stored it before")],
+    [(model.LOADED, "another process stored it"), (model.LOADED_FROM_CACHE, "this process stored it before")],
 )
 def test_what_was_loaded_is_no_compile(cause, stored):
     """A loaded entry says which process stored it, also if an older entry refused the call."""

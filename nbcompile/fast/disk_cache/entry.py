@@ -22,7 +22,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture import operator_warnings
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard, GuardKind, answers_of_classes
+from nbcompile.capture.guard import Guard, GuardKind, subclass_checks
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions
@@ -305,7 +305,7 @@ def _expect_subclasses(
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} gives another result of a subclass check")
         checked.append((value, cls, answer))
-    return answers_of_classes(checked)
+    return subclass_checks(checked)
 
 
 def _expect_constant_results(assumed: dict[str, Any]) -> None:

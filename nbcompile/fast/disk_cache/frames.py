@@ -49,7 +49,7 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | Sk
             record_pages.rewrite(
                 draft, found.page, failed, frame_links.calling_frame(), frame_links.resumes(frame.code)
             )
-            cause = model.LOADED_AGAIN if found.is_own else model.LOADED
+            cause = model.LOADED_FROM_CACHE if found.is_own else model.LOADED
             draft.write(place=frame_links.resume_index(frame.code), cause=cause)
     for code in found.residual.python_codes:
         skip_code(code)

@@ -60,7 +60,7 @@ def _how(options: Options) -> list[object]:
     if options.guard_filter is not None:
         raise NotStorable("guard_filter_fn is a function of the user")
     chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
-    asked = [options.fullgraph, options.dynamic, options.mode, chosen, *buckets()]
+    requested = [options.fullgraph, options.dynamic, options.mode, chosen, *buckets()]
     settings = [
         [name, _setting(value)] for name, value in sorted(config.current().items()) if not name.startswith(OF_THE_CACHE)
     ]
@@ -69,7 +69,7 @@ def _how(options: Options) -> list[object]:
         for name, value in sorted(os.environ.items())
         if name.startswith(VARIABLES) and name not in NO_PART and not name.startswith((OF_THE_LAUNCHER, *_OF_THE_CACHE))
     ]
-    return [*asked, settings, variables]
+    return [*requested, settings, variables]
 
 
 def buckets() -> list[int]:

@@ -159,7 +159,7 @@ def _wait_for_calls(queue: _Queue) -> None:
 
 
 def _is_busy(queue: _Queue) -> bool:
-    return bool(queue.postponements) or not lifetimes.nobody_is_inside()
+    return bool(queue.postponements) or not lifetimes.is_idle()
 
 
 def _write(entry: Entry) -> None:

@@ -65,7 +65,9 @@ def global_state(guard: Guard, scope: Scope, conditions: Conditions | None) -> A
         what = state.reason() if forward_level() == level else "forward-mode level "
         return f"GLOBAL_STATE changed: {what}"
 
-    return Ambient(guard, text, lambda scope: bool(state.check()) and more(), install, reason, asked=(state, level))
+    return Ambient(
+        guard, text, lambda scope: bool(state.check()) and more(), install, reason, expected_state=(state, level)
+    )
 
 
 def mode_stack(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
@@ -97,7 +99,7 @@ def default_device(guard: Guard, scope: Scope, conditions: Conditions | None) ->
         lambda scope: device == torch.utils._device.CURRENT_DEVICE,
         lambda tree: tree.root.add_default_device_guard([text], None),
         lambda scope: text,
-        asked=device,
+        expected_state=device,
     )
 
 
@@ -131,7 +133,7 @@ def saved_tensors_hooks(guard: Guard, scope: Scope, conditions: Conditions | Non
         same,
         lambda tree: tree.root.add_epilogue_lambda_guard(same, [text], None),
         lambda scope: text,
-        asked=expected,
+        expected_state=expected,
     )
 
 

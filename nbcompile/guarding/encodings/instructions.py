@@ -169,7 +169,7 @@ def tensor_property(writer: InstructionWriter, leaf: Leaf, slot: int, expected: 
         return False
     # The class comes first: reading the property of a subclass may run Python.
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
-    writer.emit("ASK", slot, key=leaf.holds)
+    writer.emit("PREDICATE", slot, key=leaf.holds)
     return True
 
 
@@ -225,7 +225,7 @@ def _is_plain(cls: type, lookup: object, fallback: object) -> bool:
 
 
 def global_state(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:
-    state, level = cast("tuple[object, int]", prepared.asked)
+    state, level = cast("tuple[object, int]", prepared.expected_state)
     writer.emit("STATE", key=state)
     writer.expect_object(writer.into("LOOK_UP", key=FORWARD_LEVEL), level)  # small ints are one object each
     version = members.version_of(torch.nn.Parameter)
@@ -242,12 +242,14 @@ def no_modes(writer: InstructionWriter, prepared: Ambient, expected: Any) -> boo
 
 
 def default_device(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:
-    writer.expect_object(writer.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE")), prepared.asked)
+    writer.expect_object(
+        writer.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE")), prepared.expected_state
+    )
     return True
 
 
 def no_hooks(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:
-    if prepared.asked is not None:
+    if prepared.expected_state is not None:
         return False
     writer.emit("NO_HOOKS")
     return True
@@ -269,5 +271,5 @@ def distinct(writer: InstructionWriter, prepared: Ambient, expected: Any) -> boo
 
 
 def conditions(writer: InstructionWriter, prepared: Ambient, expected: Any) -> bool:
-    writer.emit("ASK_ALL", key=prepared.asked)
+    writer.emit("PREDICATE_OF_ALL", key=prepared.expected_state)
     return True

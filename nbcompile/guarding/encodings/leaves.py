@@ -16,7 +16,7 @@ from typing import Any, cast
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.resolution import remaining
-from nbcompile.guarding.prepared import ExpectedAnswers, ExpectedObject, Leaf
+from nbcompile.guarding.prepared import ExpectedObject, ExpectedSubclasses, Leaf
 from nbcompile.guarding.values import Predicate, has_equal_lookalike, is_same_value, never_raising
 
 
@@ -131,7 +131,7 @@ def _is_nan(value: object) -> bool:
 
 def subclasses(guard: Guard, name: str, value: object) -> Leaf:
     """Guard on results of ``issubclass`` for abstract classes; the value is a token that a registration changes."""
-    expected = ExpectedAnswers(cast("tuple[tuple[type, type, bool], ...]", guard.expected))
+    expected = ExpectedSubclasses(cast("tuple[tuple[type, type, bool], ...]", guard.expected))
     text = f"___subclass_answers({name})"
     # ``issubclass`` runs at the first check, and again only after a class was registered anywhere.
     known: list[object] = [None]

@@ -157,7 +157,7 @@ def tensor_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
         # Dynamic sizes of this entry are read too, and so are the sizes of all dims of a call with more dims.
         names = [
             values.of(source, f"{{}}.{name}()[{dim}]", _at(read, dim))
-            for dim in range(max(model.FORETOLD_DIMS, tensor.dim()))
+            for dim in range(max(model.PREDICTED_DIMS, tensor.dim()))
         ]
         wanted += [
             trees.same(size, number) for size, number in zip(names, expected or (), strict=False) if number is not None

@@ -93,16 +93,16 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    asked = exercise_table.find(options.name)
+    chosen = exercise_table.find(options.name)
     try:
-        answer = exercise_table.define(options.file.read_text(encoding="utf-8"), asked.answer)
+        answer = exercise_table.define(options.file.read_text(encoding="utf-8"), chosen.answer)
     except KeyError:
-        raise ValueError(f"{options.file} does not define `{asked.answer}`") from None
+        raise ValueError(f"{options.file} does not define `{chosen.answer}`") from None
     except Exception as error:
         raise ValueError(f"{options.file} raises {type(error).__name__}: {error}") from error
-    verdict = session.judge(asked, answer)
+    verdict = session.judge(chosen, answer)
     if options.json:
-        terminal.print_json({"exercise": asked.id, "accepted": verdict.accepted, "says": verdict.says})
+        terminal.print_json({"exercise": chosen.id, "accepted": verdict.accepted, "says": verdict.says})
     else:
         print(verdict)
     return 0 if verdict else 1

@@ -86,7 +86,7 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
     """Show the elapsed time on standard error each second, for work without parts to count."""
     ended, began = threading.Event(), time.monotonic()
 
-    def tell() -> None:
+    def show() -> None:
         while not ended.wait(seconds):
             print(f"\r{title}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
 
@@ -94,7 +94,7 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
         yield
         return
     # A thread, as the work itself does not call this; a daemon, so that it never keeps the process alive.
-    clock = threading.Thread(target=tell, daemon=True)
+    clock = threading.Thread(target=show, daemon=True)
     clock.start()
     try:
         yield

@@ -61,7 +61,7 @@ def _one(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     except (OSError, ValueError, KeyError) as error:
         parser.error(str(error))
     if options.peer:
-        print(units.ask_peer(path))
+        print(units.peer_result(path))
         return 0
     outcome = oracle.examine(program)
     print(outcome.refused or outcome.difference or "as in eager")

@@ -46,7 +46,7 @@ class Plan:
     kinds: tuple[str, ...]
     jobs: int
     folder: Path
-    ask_peer: bool = True
+    compare_with_peer: bool = True
 
 
 @dataclass(slots=True)
@@ -206,4 +206,4 @@ def _play(plan: Plan, kind: str, number: int, known: frozenset[str], sender: Any
     # The descriptor itself, since C++ and child processes do not write to ``sys.stderr``.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
-    sender.send(units.play_unit(kind, plan.seed, number, known, plan.ask_peer))
+    sender.send(units.play_unit(kind, plan.seed, number, known, plan.compare_with_peer))

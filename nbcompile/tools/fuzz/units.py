@@ -48,7 +48,7 @@ def warm_up(kinds: Collection[str]) -> None:
 
 
 def play_unit(
-    kind: str, seed: int, unit: int, known: Collection[str] = (), ask_about_new: bool = False
+    kind: str, seed: int, unit: int, known: Collection[str] = (), compare_new: bool = False
 ) -> dict[str, Any]:
     """Run a unit's programs, and reduce those whose results differ.
 
@@ -57,7 +57,7 @@ def play_unit(
         seed: the seed of the campaign.
         unit: the number of the unit.
         known: causes that are only counted.
-        ask_about_new: whether to run ``torch.compile`` for new causes.
+        compare_new: whether to run ``torch.compile`` for new causes.
     """
     began = _processor_seconds()
     make, count = GENERATORS[kind]
@@ -76,7 +76,7 @@ def play_unit(
                 # A cause that this unit has found already is only counted:
                 # the reduction of a program takes hundreds of compiles.
                 seen = {*known, *(earlier["cause"] for earlier in found)}
-                found.append(_described(differing, difference, seen, ask_about_new))
+                found.append(_described(differing, difference, seen, compare_new))
     seconds = round(_processor_seconds() - began, 3)
     return {"programs": programs, "value_sets": value_sets, "refused": refused, "seconds": seconds, "found": found}
 
@@ -102,14 +102,14 @@ def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
         yield from apart(part, oracle.examine(part))
 
 
-def _described(program: Program, difference: Difference, known: Collection[str], ask_about_new: bool) -> dict[str, str]:
+def _described(program: Program, difference: Difference, known: Collection[str], compare_new: bool) -> dict[str, str]:
     """Cause, runnable file, and result of torch.compile; a program with a known cause is not reduced."""
     if reduction.is_named_by_text(difference) and (cause := reduction.cause(program, difference)) in known:
         return {"cause": cause, "text": ""}
     small, shown = reduction.reduced(program, difference)
     cause = reduction.cause(small, shown)
     text = f"{small.text()}\n\n{_commented(str(shown))}"
-    return {"cause": cause, "text": text, "peer": peer_verdict(text) if ask_about_new and cause not in known else ""}
+    return {"cause": cause, "text": text, "peer": peer_verdict(text) if compare_new and cause not in known else ""}
 
 
 def _commented(text: str) -> str:
@@ -133,7 +133,7 @@ def peer_verdict(text: str) -> str:
     return " ".join(lines[-1].split())[:300] if lines else f"crashes ({done.returncode})"
 
 
-def ask_peer(path: str) -> str:
+def peer_result(path: str) -> str:
     """Result of torch.compile for a program, in one line."""
     logging.disable(logging.CRITICAL)
     program = Program.read(path)

@@ -52,30 +52,30 @@ def _group_of(value: VariableTracker) -> Any:
     return found if isinstance(found, torch.distributed.ProcessGroup) else None
 
 
-def _of_group(question: str, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+def _of_group(property_name: str, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """A property of a process group, which never changes; a guard compares the group."""
     values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
     group = _group_of(values[0]) if len(values) == 1 else None
     if group is None:
-        raise _refused(question, "it is asked about no process group")
+        raise _refused(property_name, "it is asked about no process group")
     if values[0].source is not None:
         tracer.guard(values[0].source, GuardKind.ID_MATCH, group)
-    asked = [group.group_name, question]
-    answer = torch_internals.answer_of_group(*asked)
-    if question not in ("group_name", "group_desc"):  # no other process may take them for its own
-        tracer.assume_constant_result(torch_internals.answer_of_group, asked, {}, answer)
+    group_arguments = [group.group_name, property_name]
+    answer = torch_internals.group_property(*group_arguments)
+    if property_name not in ("group_name", "group_desc"):  # no other process may take them for its own
+        tracer.assume_constant_result(torch_internals.group_property, group_arguments, {}, answer)
     return tracer.constant_or_wrap(answer)
 
 
-def _register_property(question: str, name: str) -> None:
+def _register_property(property_name: str, name: str) -> None:
     function: Any = getattr(torch.distributed.distributed_c10d, name)
 
     @handles_named(MODULE, name)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """A property of a group, of the default group, or of a named one."""
         values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
         if len(values) == 1 and _group_of(values[0]) is not None:
-            return _of_group(question, tracer, values, {})
+            return _of_group(property_name, tracer, values, {})
         return fold_of_process(function, tracer, arguments, keywords)
 
 
@@ -236,7 +236,7 @@ MEANINGS: dict[str, Callable[..., VariableTracker]] = {
     "all_to_all_single": _all_to_all_single,
 }
 """Functions of torch.distributed by name; torch 2.13 has some of them under two."""
-QUESTIONS = {
+GROUP_PROPERTIES = {
     "get_rank": "rank",
     "get_world_size": "size",
     "get_process_group_ranks": "ranks",
@@ -249,11 +249,13 @@ if torch.distributed.is_available():
     for _name, _meaning in MEANINGS.items():
         if (_function := getattr(torch.distributed.distributed_c10d, _name, None)) is not None:
             handles_named(MODULE, _name)(functools.partial(_meaning, _function))
-    for _name, _question in QUESTIONS.items():
+    for _name, _property_name in GROUP_PROPERTIES.items():
         if hasattr(torch.distributed.distributed_c10d, _name):
-            _register_property(_question, _name)
+            _register_property(_property_name, _name)
     handles_named(MODULE, "_find_or_create_pg_by_ranks_and_tag")(_group_of_ranks)
-    for _question in ("group_name", "group_desc"):
-        handles(getattr(torch.distributed.ProcessGroup, _question).fget)(functools.partial(_of_group, _question))
-    for _question in ("size", "rank"):
-        handles(getattr(torch.distributed.ProcessGroup, _question))(functools.partial(_of_group, _question))
+    for _property_name in ("group_name", "group_desc"):
+        handles(getattr(torch.distributed.ProcessGroup, _property_name).fget)(
+            functools.partial(_of_group, _property_name)
+        )
+    for _property_name in ("size", "rank"):
+        handles(getattr(torch.distributed.ProcessGroup, _property_name))(functools.partial(_of_group, _property_name))

@@ -31,7 +31,7 @@ NONE = ConstantVariable(None)
 
 def _maker(function: object) -> None:
     @handles(function)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
         OperatorVariable.refuse_leaf(tracer, function, keywords)
         if _reads_numbers(tracer, function, data):

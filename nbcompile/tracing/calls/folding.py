@@ -16,7 +16,7 @@ from collections.abc import Callable
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.graph.process_answers import guard_answer
+from nbcompile.tracing.graph.process_results import guard_result
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -98,7 +98,7 @@ def _guarded(
     function: Callable[[], object], tracer: Tracer, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     _, _, answer = _computed(tracer, function, arguments, keywords)
-    guard_answer(tracer, function, answer)
+    guard_result(tracer, function, answer)
     return tracer.constant_or_wrap(answer)
 
 
@@ -109,7 +109,7 @@ def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer
 
     def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         _, _, answer = _computed(tracer, function, arguments, keywords)
-        guard_answer(tracer, function, at_entry(tracer))
+        guard_result(tracer, function, at_entry(tracer))
         return tracer.constant_or_wrap(answer)
 
     handles(function)(meaning)

@@ -37,7 +37,7 @@ TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 """Classes of operators that compute with arrays of NumPy."""
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 """Functions of torch that take arrays."""
-ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
+CONSTANT_RESULTS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
 """Nodes that stay in the graph, as in torch, although their result is known: ``x.is_leaf``, ``x == None``."""
 
 
@@ -47,7 +47,7 @@ def create_node(
     """Add a node for a call of an operator, and return the tracker of its result."""
     # The steps: call overrides, refuse arrays, realise the arguments, run the operator on fake tensors, wrap its
     # result. If a ``__torch_function__`` of an argument or mode replaces the operator, no node is created.
-    answer = overrides.ask_about_node(tracer, op, target, arguments, keywords)
+    answer = overrides.override_of_node(tracer, op, target, arguments, keywords)
     if answer is not None:
         return answer
     _refuse_arrays(tracer, target, (*arguments, *keywords.values()))
@@ -123,7 +123,7 @@ def result(tracer: Tracer, node: torch.fx.Node) -> VariableTracker:
             return _items(tracer, node, example)
     # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: no user would need the
     # node.
-    if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
+    if node.target not in CONSTANT_RESULTS and node.target not in torch_operators.transform_steps():
         tracer.output.erase(node)
     return tracer.constant_or_wrap(example)
 
@@ -147,7 +147,7 @@ def _symbolic(
 
 def _items(tracer: Tracer, node: torch.fx.Node, example: Sequence[object]) -> VariableTracker:
     if all(is_constant_value(each) for each in example):
-        if node.target not in ANSWERS:
+        if node.target not in CONSTANT_RESULTS:
             tracer.output.erase(node)
         return tracer.constant_or_wrap(example)
     items: list[VariableTracker] = []

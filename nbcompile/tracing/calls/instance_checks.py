@@ -52,26 +52,26 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
     candidates = _flat(classes)
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
-    if (answer := _metaclass_answer(tracer, value, wanted, candidates)) is not None:
+    if (answer := _metaclass_result(tracer, value, wanted, candidates)) is not None:
         return ConstantVariable(answer)
     if class_is_computed(cls) or _is_no_class(wanted):
         parts = classes.__args__ if isinstance(classes, types.UnionType) else candidates
-        return ConstantVariable(_answer_of_class(tracer, value, wanted, parts))
-    return ConstantVariable(_answer_of_type(tracer, value, wanted, classes))
+        return ConstantVariable(_is_instance_by_class(tracer, value, wanted, parts))
+    return ConstantVariable(_is_instance_by_type(tracer, value, wanted, classes))
 
 
-def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
+def _is_instance_by_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
     """Result of ``isinstance`` for a value whose ``__class__`` is its type."""
     cls, candidates = value.python_type(), _flat(classes)
-    if cls not in candidates and _meets_protocol(tracer, value, wanted):
+    if cls not in candidates and _implements_protocol(tracer, value, wanted):
         return True
-    _assume_answers(tracer, value, wanted)
+    _assume_subclasses(tracer, value, wanted)
     if isinstance(value, ObjectVariable):
         classes = _nominal(cls, classes)
         candidates = _flat(classes)
-    if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
-        return bool(tracer.evaluate(isinstance, (asked, classes)))
-    if instances.meets_one(tracer, value, candidates):
+    if (argument := _argument_of_hook(tracer, value, candidates)) is not MISSING:
+        return bool(tracer.evaluate(isinstance, (argument, classes)))
+    if instances.implements_one(tracer, value, candidates):
         return True
     if isinstance(value, TensorVariable):
         is_instance = instances.is_tensor_instance(tracer, value, candidates)
@@ -96,7 +96,7 @@ def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
     return bool(tracer.evaluate(issubclass, (cls, part)))
 
 
-def _answer_of_class(
+def _is_instance_by_class(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, candidates: Sequence[type]
 ) -> bool:
     """Result of ``isinstance`` for an object whose ``__class__`` is read: a mock object, a proxy."""
@@ -126,7 +126,7 @@ def _is_no_class(wanted: VariableTracker) -> bool:
     return isinstance(wanted, ObjectVariable)
 
 
-def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
+def _argument_of_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
     """The object that an ``__instancecheck__`` may be called with: the value or one like it; else ``MISSING``."""
     if all(type(candidate).__instancecheck__ is type.__instancecheck__ for candidate in candidates):
         return MISSING
@@ -135,7 +135,7 @@ def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[
     return instances.sample(value)
 
 
-def _metaclass_answer(
+def _metaclass_result(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: Sequence[type]
 ) -> bool | None:
     """Trace ``__instancecheck__`` of a user's metaclass and return its result; None if no class has one."""
@@ -156,7 +156,7 @@ def _metaclass_answer(
     return None
 
 
-def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> bool:
+def _implements_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> bool:
     """Evaluate the protocols among the classes for an object, with guards on the attributes: they use no registry."""
     if not isinstance(value, ObjectVariable):
         return False
@@ -168,8 +168,8 @@ def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
             continue
         address = wanted.source if classes is candidate else None
         # As in typing: the class first, whose result ABCMeta caches, and then the object.
-        answer = candidate in value.cls.__mro__ or _class_meets(tracer, value.cls, candidate, address)
-        answer = answer or instances.meets(tracer, value, candidate)
+        answer = candidate in value.cls.__mro__ or _class_implements(tracer, value.cls, candidate, address)
+        answer = answer or instances.implements(tracer, value, candidate)
         if value.source is not None and not instances.is_changed(tracer, value):
             tracer.assume_subclass(value.source, address or candidate, answer)
         if answer:
@@ -177,21 +177,21 @@ def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     return False
 
 
-def _class_meets(tracer: Tracer, cls: type, protocol: type, address: Source | None) -> bool:
+def _class_implements(tracer: Tracer, cls: type, protocol: type, address: Source | None) -> bool:
     has_methods_only = instances.has_methods_only(protocol)
-    answer = (has_methods_only or instances.IS_STATIC) and instances.class_answer(tracer, cls, protocol)
+    answer = (has_methods_only or instances.IS_STATIC) and instances.protocol_accepts(tracer, cls, protocol)
     if has_methods_only:
         _assume_of_class(tracer, cls, protocol, address)
     return answer
 
 
-def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
+def _assume_subclasses(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
     """Record the result of each class with a check of its own, since no guard reads a registry."""
     cls, classes = value.python_type(), class_values(tracer, wanted)
     # Abstract classes and protocols: their result depends on registrations, which no guard reads. It is an assumption
     # of the trace, which the disk cache checks again.
     for candidate in _checked_classes(classes):
-        if answers_by_itself(candidate) and candidate not in cls.__mro__:
+        if has_own_check(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
                 continue  # answered already
             address = wanted.source if classes is candidate else None
@@ -211,7 +211,7 @@ def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source |
         tracer.assume_subclass(subject, address or cls, answer)
 
 
-def answers_by_itself(cls: type) -> bool:
+def has_own_check(cls: type) -> bool:
     """True if the instance check or subclass check of a class uses more than the method resolution order."""
     metaclass = type(cls)
     own = type.__instancecheck__, type.__subclasscheck__
@@ -288,7 +288,7 @@ def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
     answer = tracer.evaluate(issubclass, (cls, classes))
     for candidate in _checked_classes(classes):
-        if isinstance(cls, type) and answers_by_itself(candidate) and candidate not in cls.__mro__:
+        if isinstance(cls, type) and has_own_check(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
             tracer.assume_subclass(
                 subject.source or cls, candidate if address is None else address, issubclass(cls, candidate)

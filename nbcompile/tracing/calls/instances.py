@@ -82,7 +82,7 @@ def has_methods_only(cls: type) -> bool:
     return all(callable(getattr(cls, name, None)) for name in _members(cls))
 
 
-def class_answer(tracer: Tracer, subclass: type, cls: type) -> bool:
+def protocol_accepts(tracer: Tracer, subclass: type, cls: type) -> bool:
     """Result of a protocol for the class of a value, which ABCMeta caches."""
     # Not ``issubclass``, which refuses protocols with data members where ``isinstance`` does not.
     return bool(tracer.evaluate(abc.ABCMeta.__subclasscheck__, (cls, subclass)))
@@ -102,19 +102,19 @@ def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
     return value.is_new() or bool(tracer.side_effects.stored_attributes(value))
 
 
-def meets_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
+def implements_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
     """Return whether ``meets`` holds for one of the classes; ``list[int]`` raises unless an earlier class matches."""
     for index, cls in enumerate(classes):
         if isinstance(cls, types.GenericAlias):
             if not set(classes[:index]).isdisjoint(value.python_type().__mro__):
                 return True
             tracer.evaluate(isinstance, (None, cls))
-        if meets(tracer, value, cls):
+        if implements(tracer, value, cls):
             return True
     return False
 
 
-def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
+def implements(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
     """True if a class is a protocol and a value has its attributes, as the traced code left them."""
     if not is_protocol(cls):
         return False

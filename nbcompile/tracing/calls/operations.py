@@ -129,7 +129,7 @@ def evaluated(
         return unsupported(tracer, *written)
 
 
-def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> bool:
+def _base_implements(symbol: str, left: VariableTracker, right: VariableTracker) -> bool:
     """True if a built-in base class in C implements an operator that no tracker implements."""
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
         return False
@@ -141,7 +141,7 @@ def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     """The TypeError of an operator that no operand has, or a graph break."""
     # Trackers of WHOLE implement all operators of their values, so Python raises a TypeError for any other one. For
     # other trackers an implementation may be missing: the graph breaks, and Python runs the operator.
-    if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _is_answered(symbol, left, right):
+    if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _base_implements(symbol, left, right):
         names = f"'{left.error_name()}' and '{right.error_name()}'"
         refuse_sequences(tracer, symbol, left, right)
         if symbol in COMPARISONS:
@@ -346,8 +346,8 @@ def _with_view(
     view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
     mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
     through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
-    met, asked = (mine, theirs) if through_view else (theirs, mine)
-    return SetVariable(tracer, [item for key, item in met.items() if key in asked])
+    met, searched = (mine, theirs) if through_view else (theirs, mine)
+    return SetVariable(tracer, [item for key, item in met.items() if key in searched])
 
 
 def _is_set(value: VariableTracker) -> bool:

@@ -43,21 +43,21 @@ SILENT = frozenset(
 """Targets of nodes that call no function with an override."""
 
 
-def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+def call_override(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     """Result of a function that a mode or the classes of the arguments override; None without an override."""
     state = tracer.overrides
-    owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
+    owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.classes_enabled else []
     if not owners and not state.in_mode():
         return None
     return _dispatch(tracer, tracer.wrap(function, None), owners, arguments, keywords)
 
 
-def ask_about_node(
+def override_of_node(
     tracer: Tracer, op: str, target: Any, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     """Result of a call that would become a node, by the override of a mode or of the arguments' classes; or None."""
     state = tracer.overrides
-    owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
+    owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.classes_enabled else []
     if not owners and not state.in_mode():
         return None
     if op == "call_method":
@@ -95,14 +95,14 @@ def overriding(tracer: Tracer, arguments: Sequence[VariableTracker]) -> Iterator
 def _dispatch(
     tracer: Tracer,
     function: VariableTracker,
-    asked: Sequence[VariableTracker],
+    overriding_arguments: Sequence[VariableTracker],
     arguments: Arguments,
     keywords: Keywords,
 ) -> VariableTracker:
     """Call the override of the innermost mode, then those of the classes."""
     owners: list[VariableTracker] = []
     # Python's order for operands: as written, but a subclass before the class that it derives from; a class once.
-    for owner in asked:
+    for owner in overriding_arguments:
         if any(owner.python_type() is other.python_type() for other in owners):
             continue
         bases = (index for index, other in enumerate(owners) if issubclass(owner.python_type(), other.python_type()))
@@ -116,18 +116,18 @@ def _dispatch(
     if state.in_mode():
         # A mode is disabled during its override: functions of torch that it calls must not call it again.
         with state.below_mode() as mode:
-            answered = _ask(tracer, realise(tracer, mode), given)
-        if answered is not None:
-            return answered
+            returned = _call_one(tracer, realise(tracer, mode), given)
+        if returned is not None:
+            return returned
     for cls in classes:
-        answered = _ask(tracer, cls, given)
-        if answered is not None:
-            return answered
+        returned = _call_one(tracer, cls, given)
+        if returned is not None:
+            return returned
     names = [each.python_type().__name__ for each in owners]
     tracer.raise_exception(TypeError, f"no implementation found for {function.describe()} on types {names}")
 
 
-def _ask(tracer: Tracer, owner: VariableTracker, given: list[VariableTracker]) -> VariableTracker | None:
+def _call_one(tracer: Tracer, owner: VariableTracker, given: list[VariableTracker]) -> VariableTracker | None:
     """Result of one override; None if it returns NotImplemented."""
     method = owner.get_attribute(tracer, "__torch_function__")
     result = realise(tracer, tracer.call(method, given))
@@ -198,8 +198,8 @@ def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[
     if target in (operator.matmul, operator.imatmul):
         # A matrix product accepts no number: it raises before any override is called.
         arguments[1 - position] = torch.ones(1)
-    asked = (torch_internals.without_function_modes(), torch._C._EnableTorchFunction())
-    with contextlib.suppress(TypeError), asked[0], asked[1]:
+    contexts = (torch_internals.without_function_modes(), torch._C._EnableTorchFunction())
+    with contextlib.suppress(TypeError), contexts[0], contexts[1]:
         target(*arguments)
     if _Probe.seen is None:
         return target, False
@@ -220,7 +220,7 @@ def _handle(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 @handles(torch._C._is_torch_function_enabled)
 def _is_enabled(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     state = tracer.overrides
-    return ConstantVariable(state.ask_classes and state.ask_modes)
+    return ConstantVariable(state.classes_enabled and state.modes_enabled)
 
 
 @handles(torch._C._is_torch_function_mode_enabled)
@@ -236,7 +236,7 @@ def _has_in(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 @handles(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
 def _has(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     state = tracer.overrides
-    return ConstantVariable(state.in_mode() or (state.ask_classes and any(overriding(tracer, arguments))))
+    return ConstantVariable(state.in_mode() or (state.classes_enabled and any(overriding(tracer, arguments))))
 
 
 # -- the stack of modes ------------------------------------------------------------------------

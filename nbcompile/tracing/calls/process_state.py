@@ -19,7 +19,7 @@ from torch.utils._device import DeviceContext
 from nbcompile.tracing.calls.annotations import DeferredCall
 from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.graph.process_answers import guard_autocast_dtype
+from nbcompile.tracing.graph.process_results import guard_autocast_dtype
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

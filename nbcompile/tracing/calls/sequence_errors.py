@@ -41,8 +41,8 @@ def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: 
     if own is not None:
         tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{right.error_name()}'")
     # In place, the right operand's method is not called if the left one's class has any method of a sequence.
-    asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
-    if asked and issubclass(kinds[1], _REPEATED):
+    has_length = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
+    if has_length and issubclass(kinds[1], _REPEATED):
         tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")
 
 

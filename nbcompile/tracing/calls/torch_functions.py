@@ -177,7 +177,7 @@ folds(
 
 def _dtype_handler(method: str) -> None:
     @handles(getattr(torch, method))
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         _expect_one_tensor(tracer, getattr(torch, method), arguments, keywords)
         return realise(tracer, arguments[0]).call_method(tracer, method, [], {})
 
@@ -195,7 +195,7 @@ def _example(value: VariableTracker) -> Any:
 
 def _symbolic(function: Any) -> None:
     @handles(function)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, each) for each in arguments]
         if all(each.is_constant() for each in values):
             return fold(tracer, function, values, keywords)
@@ -224,16 +224,16 @@ _joined("sym_and", operator.and_)
 _joined("sym_or", operator.or_)
 
 
-_SIZE_QUESTIONS = (
+_SIZE_FUNCTIONS = (
     "statically_known_true", "guard_or_false", "guard_or_true", "guard_size_oblivious", "has_static_value",
     "guard_scalar", "guard_int", "statically_known_false", "has_free_unbacked_symbols", "is_concrete_int",
     "is_concrete_bool", "is_concrete_float",
 )  # fmt: skip
 
 
-def _size_question(name: str) -> None:
+def _size_function(name: str) -> None:
     @handles_named("torch.fx.experimental.symbolic_shapes", name)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Evaluate the condition on the symbols now."""
         (value,) = (realise(tracer, each) for each in arguments)
         asked = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
@@ -246,8 +246,8 @@ def _size_question(name: str) -> None:
             raise
 
 
-for _name in _SIZE_QUESTIONS:
-    _size_question(_name)
+for _name in _SIZE_FUNCTIONS:
+    _size_function(_name)
 
 
 @handles(torch.manual_seed, torch.seed, torch.get_rng_state, torch.set_rng_state, torch.random.fork_rng)

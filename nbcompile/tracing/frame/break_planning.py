@@ -125,9 +125,9 @@ class BreakPlanner:
         if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in break_points.BREAKABLE:
             return False
         # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
-        asks = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
+        calls_bool = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
         # A ``__bool__`` that a jump called is a deeper frame of the chain, so this frame is not the innermost then.
-        return not (asks and self.interpreter.broken and frame is not self.interpreter.broken[-1])
+        return not (calls_bool and self.interpreter.broken and frame is not self.interpreter.broken[-1])
 
     def _broken(self) -> tuple[int, Instruction]:
         """The step and the instruction to leave to Python: the current one, or the whole comprehension around it."""

@@ -108,20 +108,20 @@ def _readable(interpreter: Interpreter, changed: dict[object, object]) -> Apart:
 
 def _that_are_read(interpreter: Interpreter, owners: Iterable[AttributeOwner]) -> list[AttributeOwner]:
     """The owners of which the frame asked for an attribute, or for its absence."""
-    asked: set[Source] = set()
+    guarded: set[Source] = set()
     absence = (GuardKind.HASATTR, GuardKind.NOT_IN_GENERIC_DICT)
     sources = [unread.source for unread in interpreter.output.left_unread]
     for guard in interpreter.output.guards.values():
         sources.append(guard.source)
         if guard.kind in absence and guard.source is not None:
-            asked.add(guard.source)
+            guarded.add(guard.source)
     for address in sources:
         # What is asked of ``o.a[0]`` was asked of ``o.a`` and of ``o``, too.
         below = address
         while isinstance(below, (ItemSource, AttrSource)):
             below = below.base
-            asked.add(below)
-    return [owner for owner in owners if owner.tracker.source in asked]
+            guarded.add(below)
+    return [owner for owner in owners if owner.tracker.source in guarded]
 
 
 def _of_owners(owners: Iterable[AttributeOwner], *, modules: bool) -> Apart:

@@ -167,12 +167,12 @@ def _only_iterated(frame: Translator) -> set[str]:
     accesses: dict[str, bool] = {}
     for index, instruction in enumerate(instructions):
         for access, name in variable_accesses(instruction):
-            is_harmless = access in ("write", "delete") or _is_asked_for_items(instructions, index, readers)
+            is_harmless = access in ("write", "delete") or _reads_only_items(instructions, index, readers)
             accesses[name] = accesses.get(name, True) and is_harmless
     return {name for name, is_harmless in accesses.items() if is_harmless}
 
 
-def _is_asked_for_items(instructions: Sequence[Instruction], index: int, readers: Container[str]) -> bool:
+def _reads_only_items(instructions: Sequence[Instruction], index: int, readers: Container[str]) -> bool:
     """True if only the items are read of the value that an instruction loads."""
     if instructions[index].opcode not in ("LOAD_FAST", "LOAD_FAST_CHECK"):
         return False

@@ -17,7 +17,7 @@ from typing import cast
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.capture.guard import Guard, GuardKind, TensorMarks, answers_of_classes
+from nbcompile.capture.guard import Guard, GuardKind, TensorMarks, subclass_checks
 from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
     ArraySource,
@@ -70,17 +70,17 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     )
     levels = torch_internals.transform_levels()
     transforms = [Guard(None, GuardKind.TRANSFORMS, levels)] if levels else []
-    return (*process_guards, *transforms, *output.guards_on_members(), *_guards_on_answers(interpreter))
+    return (*process_guards, *transforms, *output.guards_on_members(), *_subclass_guards(interpreter))
 
 
-def _guards_on_answers(interpreter: Interpreter) -> Iterator[Guard]:
+def _subclass_guards(interpreter: Interpreter) -> Iterator[Guard]:
     """One guard on all answers of abstract classes: a class may be registered between two calls."""
 
     def real(value: object) -> object:
         return value if isinstance(value, type) else interpreter.real_value(cast("Source", value))
 
-    asked = [(real(value), real(cls), answer) for value, cls, answer in interpreter.assumed.subclasses]
-    if answers := answers_of_classes(asked):
+    checked = [(real(value), real(cls), answer) for value, cls, answer in interpreter.assumed.subclasses]
+    if answers := subclass_checks(checked):
         yield Guard(TOKEN, GuardKind.SUBCLASSES, answers)
 
 

@@ -350,7 +350,7 @@ class GeneratorVariable(IteratorVariable):
             if raised is not None:
                 if self.frame.handled:  # it waits inside of an ``except``
                     set_context(self.interpreter, raised, self.frame.handled[-1])
-                if not self.frame.goes_to_handler(raised):
+                if not self.frame.unwind_to_handler(raised):
                     raise ObservedException(raised, has_context=True)
             outcome = self.interpreter.run_frame(self.frame)
         except ObservedException as error:

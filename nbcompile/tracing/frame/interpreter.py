@@ -363,8 +363,10 @@ class Interpreter:
         suppressed = any(map(active_contexts.may_suppress, self.generic_contexts))
         return suppressed or any(frame.may_catch() for frame in self.frames)
 
-    def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:
-        return overrides.ask(self, function, arguments, keywords)
+    def call_override(
+        self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords
+    ) -> VariableTracker | None:
+        return overrides.call_override(self, function, arguments, keywords)
 
     def result(self, node: torch.fx.Node) -> VariableTracker:
         return graph_nodes.result(self, node)

@@ -153,12 +153,12 @@ class Translator:
             if not error.has_context:
                 error.has_context = True
                 self._note_context(error.value)
-            if not self.goes_to_handler(error.value):
+            if not self.unwind_to_handler(error.value):
                 raise
         except Unhashable as error:
             wrong = ExceptionVariable(TypeError, [ConstantVariable(str(error))])
             self._note_context(wrong)
-            if not self.goes_to_handler(wrong):
+            if not self.unwind_to_handler(wrong):
                 raise ObservedException(wrong, has_context=True) from None
         except breaks.Unsupported as error:
             raise self._annotated(error) from None if error.__traceback__ is None else error
@@ -179,7 +179,7 @@ class Translator:
         """``__context__``: what was being handled, here or by a caller, when the exception was raised."""
         set_context(self.interpreter, error, self.interpreter.context_of_raise())
 
-    def goes_to_handler(self, error: VariableTracker) -> bool:
+    def unwind_to_handler(self, error: VariableTracker) -> bool:
         """Continue at the handler that protects the current instruction, if one does."""
         protection = self.current.protection
         if protection is None:

@@ -65,7 +65,7 @@ class FakeRun:
                 self.inputs.fake_mode,
                 dtypes.DtypeTrial(self.purity.see),
                 self._dispatch(in_python),
-                torch_internals.wrappers_asked((*fake_arguments, *fake_keywords.values())),
+                torch_internals.wrapper_overrides_enabled((*fake_arguments, *fake_keywords.values())),
             ):
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)

@@ -31,8 +31,8 @@ class OverrideState(Generic[Mode]):
         Args:
             active: the function modes of the process, the one that is asked first at the end.
         """
-        self.ask_modes = not torch._C._is_torch_function_all_disabled()
-        self.ask_classes = torch._C._is_torch_function_enabled()
+        self.modes_enabled = not torch._C._is_torch_function_all_disabled()
+        self.classes_enabled = torch._C._is_torch_function_enabled()
         self.around = tuple(active)
         """The modes that were active when the frame was called."""
         self.modes = list(self.around)
@@ -40,7 +40,7 @@ class OverrideState(Generic[Mode]):
 
     def in_mode(self) -> bool:
         """True if a mode is asked."""
-        return self.ask_modes and bool(self.modes)
+        return self.modes_enabled and bool(self.modes)
 
     @contextmanager
     def below_mode(self) -> Iterator[Mode]:
@@ -54,8 +54,8 @@ class OverrideState(Generic[Mode]):
     @contextmanager
     def without_classes(self) -> Iterator[None]:
         """``torch._C.DisableTorchFunctionSubclass``."""
-        before, self.ask_classes = self.ask_classes, False
+        before, self.classes_enabled = self.classes_enabled, False
         try:
             yield
         finally:
-            self.ask_classes = before
+            self.classes_enabled = before

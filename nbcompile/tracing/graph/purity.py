@@ -4,7 +4,7 @@
     x.add_(1); torch.dropout(x, 0.5, True)    it does: an input is written, random numbers are drawn
 
 In torch: nothing; what a compiled function had done before an operator failed is lost there. Read next:
-nbcompile/rewriting/residual.py (Trace.runs_again)
+nbcompile/rewriting/residual.py (Trace.reruns_on_error)
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Dynamism:
 
     def context(self, value: torch.Tensor, source: Source) -> Any:
         """The symbolic context of a tensor input; None: all its sizes are constants."""
-        _tell_of_marks_that_mean_nothing(value, expression(source))
+        _warn_of_marks_without_effect(value, expression(source))
         fixed = config.force_parameter_static_shapes and (
             isinstance(value, torch.nn.Parameter) or is_module_state(source)
         )
@@ -188,7 +188,7 @@ def _unbacked(value: torch.Tensor, dim: int) -> SymbolicDim:
 _EVERY_MARK = ("strict_unbacked", "unbacked", "dynamic", "weak_dynamic", "static")
 
 
-def _tell_of_marks_that_mean_nothing(value: torch.Tensor, name: str) -> None:
+def _warn_of_marks_without_effect(value: torch.Tensor, name: str) -> None:
     """Torch takes any number for a dim, and forgets those that the tensor does not have, the negative ones too."""
     for mark in _EVERY_MARK:
         for dim in _marks(value, f"_dynamo_{mark}_indices"):

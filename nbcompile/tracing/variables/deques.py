@@ -151,11 +151,11 @@ class DequeVariable(ListVariable):
             self.method_appendleft(tracer, item)
 
     def method_rotate(self, tracer: Tracer, count: VariableTracker | None = None) -> None:
-        turned = collections.deque(self.items)
-        turned.rotate(1 if count is None else index_of(tracer, count, collections.deque[object]().rotate))
+        rotated = collections.deque(self.items)
+        rotated.rotate(1 if count is None else index_of(tracer, count, collections.deque[object]().rotate))
         if len(self.items) > 1:
             self.mark_mutated(tracer)
-        self.items[:] = turned
+        self.items[:] = rotated
 
     def _build(self, reconstruction: Reconstructor) -> Recipe:
         limit = () if self.maxlen is None else (Constant(self.maxlen),)

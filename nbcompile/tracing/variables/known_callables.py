@@ -85,7 +85,7 @@ class BuiltinVariable(KnownCallable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # A function of torch calls the ``__torch_function__`` of its arguments first, even if it has a handler.
         if str(getattr(self.value, "__qualname__", "")).startswith("_VariableFunctionsClass."):
-            answer = tracer.ask(self.value, arguments, keywords)
+            answer = tracer.call_override(self.value, arguments, keywords)
             if answer is not None:
                 return answer
         return self.handler(tracer, *in_order(tracer, self.value, arguments, keywords))

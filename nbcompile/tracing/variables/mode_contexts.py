@@ -20,7 +20,7 @@ import torch
 
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import Source
-from nbcompile.tracing.graph.process_answers import guard_autocast_dtype
+from nbcompile.tracing.graph.process_results import guard_autocast_dtype
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -291,17 +291,17 @@ class WithoutOverridesVariable(ContextVariable):
 
     def enter(self, tracer: Tracer) -> VariableTracker:
         state = tracer.overrides
-        self.before = state.ask_classes, state.ask_modes
-        state.ask_classes = False
+        self.before = state.classes_enabled, state.modes_enabled
+        state.classes_enabled = False
         # The inner context can only disable more: it never enables a mode that the outer one has disabled.
-        state.ask_modes &= self.cls is WITHOUT_CLASSES
+        state.modes_enabled &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
         if self.before is None:
             raise_unknown_state(self)
         state = tracer.overrides
-        state.ask_classes, state.ask_modes = self.before
+        state.classes_enabled, state.modes_enabled = self.before
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

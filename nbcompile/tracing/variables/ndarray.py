@@ -211,7 +211,7 @@ def _numpy_result(tracer: Tracer, original: Callable[..., object], arguments: Ar
         named = {key: _ones_like(realise(tracer, each)) for key, each in keywords.items()}
     except _Unknown:
         return None
-    return arrays.numpys_answer(original, values, named)
+    return arrays.numpy_result(original, values, named)
 
 
 class _Unknown(Exception):

@@ -530,7 +530,7 @@ class ObjectVariable(VariableTracker):
         """A method of the built-in part; ``dict.__getitem__`` calls the class's own ``__missing__``."""
         assert self.base_items is not None
         if isinstance(self.base_items, ContainerVariable) and not arguments and not keywords:
-            answer = self._ask_container(tracer, cls, name)
+            answer = self._container_method(tracer, cls, name)
             if answer is not None:
                 return answer
         if cls is dict and name == "__getitem__" and len(arguments) == 1:
@@ -542,7 +542,7 @@ class ObjectVariable(VariableTracker):
         is_itself = isinstance(result, TupleVariable) and result is self.base_items
         return result.like(result.items) if is_itself else result  # type: ignore[attr-defined]
 
-    def _ask_container(self, tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
+    def _container_method(self, tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
         """A method without arguments of a container that asks more than the container; None: any other."""
         assert self.base_items is not None
         if name == "__hash__" and cls in (tuple, frozenset):

@@ -192,7 +192,7 @@ class SetVariable(ContainerVariable):
         mine = dict(self.members)
         operands: list[SetTable] = []
         for other in others:
-            items = hashed_items(tracer, other, asks_dict=operation == "intersection")
+            items = hashed_items(tracer, other, rehashes=operation == "intersection")
             operands.append(_operand(other, items))
             theirs: dict[Hashable, VariableTracker] = {}
             for key, item in items:  # the first of equal ones
@@ -203,8 +203,8 @@ class SetVariable(ContainerVariable):
                 case "intersection":
                     # CPython iterates over the smaller set, and over any other iterable: of equal items it uses those.
                     iterates_mine = isinstance(built_in_set(other), SetVariable) and len(theirs) > len(mine)
-                    iterated, asked = (mine, theirs) if iterates_mine else (theirs, mine)
-                    mine = {key: item for key, item in iterated.items() if key in asked}
+                    iterated, searched = (mine, theirs) if iterates_mine else (theirs, mine)
+                    mine = {key: item for key, item in iterated.items() if key in searched}
                 case "difference":
                     mine = _without(mine, theirs)
                 case _:
@@ -246,8 +246,8 @@ class SetVariable(ContainerVariable):
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         # From Python 3.12 on it intersects with what is no set, and asks each item for its hash, also those of a dict.
-        asks_dict = sys.version_info >= (3, 12)
-        theirs = {key for key, _ in hashed_items(tracer, other, asks_dict=asks_dict)}
+        rehashes = sys.version_info >= (3, 12)
+        theirs = {key for key, _ in hashed_items(tracer, other, rehashes=rehashes)}
         return ConstantVariable(self.members.keys() <= theirs)
 
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
@@ -288,13 +288,13 @@ def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracke
 
 
 def hashed_items(
-    tracer: Tracer, value: VariableTracker, *, asks_dict: bool = False
+    tracer: Tracer, value: VariableTracker, *, rehashes: bool = False
 ) -> list[tuple[Hashable, VariableTracker]]:
     """The items that a set reads, with their hashes: sets, and most methods of a dict's keys, reuse those."""
     part = built_in_set(value)
     if isinstance(part, SetVariable):
         return list(part.members.items())
-    entries = None if asks_dict else hashed_entries(tracer, part)
+    entries = None if rehashes else hashed_entries(tracer, part)
     if entries is not None:
         return [(hashed, key) for hashed, (key, _) in entries]
     return [(item.hash_key(tracer), item) for item in part.unpack(tracer)]

@@ -30,8 +30,8 @@ def sort_items(
 
     After a comparison that raises the items are partly sorted, as Python leaves them.
     """
-    if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
-        tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
+    if reverse is not None and (is_reversed := realise(tracer, reverse)).is_constant():
+        tracer.evaluate(sorted, ([],), {"reverse": is_reversed.constant()})  # raises where it is no number
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
     keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]

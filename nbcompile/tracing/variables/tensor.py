@@ -108,8 +108,8 @@ def changes_sizes(node: torch.fx.Node) -> bool:
 def getter(name: str) -> object:
     """Getter of an attribute that overrides see: ``torch.Tensor.T.__get__``."""
     found: Any = getattr(torch.Tensor, name, None)
-    asks = isinstance(found, types.GetSetDescriptorType) and not name.startswith("__")
-    return found.__get__ if asks else None
+    has_getter = isinstance(found, types.GetSetDescriptorType) and not name.startswith("__")
+    return found.__get__ if has_getter else None
 
 
 DATA: Any = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ class TensorVariable(VariableTracker):
         )
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        answer = self._ask(tracer, getter(name))  # an override sees a call of the getter
+        answer = self._call_override(tracer, getter(name))  # an override sees a call of the getter
         if answer is not None:
             return answer
         if name in CONSTANT_ATTRIBUTES:  # what each guard on a tensor implies
@@ -194,13 +194,13 @@ class TensorVariable(VariableTracker):
         tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have this node, too
         return ConstantVariable(known)
 
-    def _ask(
+    def _call_override(
         self, tracer: Tracer, function: object, arguments: Arguments = (), keywords: Keywords | None = None
     ) -> VariableTracker | None:
         """Result of a method or attribute that a function mode or the tensor's class overrides; None without an
         override.
         """
-        return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
+        return None if function is None else tracer.call_override(function, [self, *arguments], keywords or {})
 
     def _attribute_of_input(self, tracer: Tracer, result: VariableTracker, name: str) -> VariableTracker:
         if isinstance(result, TensorVariable) and self.source is not None and _modes_are_unchanged(tracer):
@@ -253,7 +253,8 @@ class TensorVariable(VariableTracker):
         shadowing = shadowing_attribute(tracer, self.node, self.source, name)
         if shadowing is not None:
             return tracer.call(shadowing, arguments, keywords)
-        answer = None if name in SILENT else self._ask(tracer, getattr(torch.Tensor, name, None), arguments, keywords)
+        method = None if name in SILENT else getattr(torch.Tensor, name, None)
+        answer = self._call_override(tracer, method, arguments, keywords)
         if answer is not None:
             return answer
         special = TENSOR_METHODS.get(name)
@@ -289,7 +290,7 @@ class TensorVariable(VariableTracker):
         return result.truth(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        answer = self._ask(tracer, torch.Tensor.__len__)
+        answer = self._call_override(tracer, torch.Tensor.__len__)
         if answer is not None:
             return answer
         if self.example.dim() == 0:
@@ -300,7 +301,7 @@ class TensorVariable(VariableTracker):
         return tracer.iterator(self.unpack(tracer))
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
-        answer = self._ask(tracer, torch.Tensor.unbind, [ConstantVariable(0)])
+        answer = self._call_override(tracer, torch.Tensor.unbind, [ConstantVariable(0)])
         if answer is not None:
             return realise(tracer, answer).unpack(tracer)
         if self.example.dim() == 0:

@@ -59,7 +59,7 @@ def test_the_cause_says_which_process_compiled_it(process, monkeypatch, own):
     monkeypatch.setattr(entry, "load", lambda *given, **how: dataclasses.replace(load(*given, **how), is_own=own))
     run = process(PROGRAM)
     run.call("fixed", X)
-    assert [frame.cause for frame in run.frames] == [model.LOADED_AGAIN if own else model.LOADED]
+    assert [frame.cause for frame in run.frames] == [model.LOADED_FROM_CACHE if own else model.LOADED]
 
 
 def test_without_the_setting_nothing_is_looked_for(process, asked):

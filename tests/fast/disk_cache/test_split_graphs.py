@@ -82,18 +82,18 @@ def test_what_is_loaded_is_compiled_no_more(monkeypatch: pytest.MonkeyPatch) -> 
     assert cause_and_parts(wrapped(1.0)) == ("first call", 4)
     nbcompile.reset()
     monkeypatch.setattr(gradient_buckets, "_compile_parts", None)
-    assert cause_and_parts(wrapped(1.0)) == (model.LOADED_AGAIN, 4)
+    assert cause_and_parts(wrapped(1.0)) == (model.LOADED_FROM_CACHE, 4)
 
 
 @pytest.mark.parametrize(("cap", "ignored", "parts"), [(2.5, (), 2), (1.0, ("layers.1.weight",), 3)])
 def test_other_buckets_are_another_entry(cap: float, ignored: tuple[str, ...], parts: int) -> None:
     """Parts are loaded only for equal bucket sizes and gradients; each case finds its own."""
     assert cause_and_parts(wrapped(1.0)) == ("first call", 4)
-    for cause in ("first call", model.LOADED_AGAIN):
+    for cause in ("first call", model.LOADED_FROM_CACHE):
         nbcompile.reset()
         assert cause_and_parts(wrapped(cap, *ignored)) == (cause, parts)
     nbcompile.reset()
-    assert cause_and_parts(wrapped(1.0)) == (model.LOADED_AGAIN, 4)
+    assert cause_and_parts(wrapped(1.0)) == (model.LOADED_FROM_CACHE, 4)
 
 
 @pytest.mark.parametrize(("cls", "rows"), [*((cls, (4, 4)) for cls in PROGRAMS), (Sized, (4, 6, 8)), (Plain, (4, 6))])
@@ -117,4 +117,4 @@ def test_one_part_and_none() -> None:
         nbcompile.reset()
         with nbcompile.config.patch(**settings):
             cause, _ = cause_and_parts(wrapped(100.0, *(f"layers.{at}.weight" for at in range(4))))
-        assert (cause == model.LOADED_AGAIN) is (not settings)
+        assert (cause == model.LOADED_FROM_CACHE) is (not settings)

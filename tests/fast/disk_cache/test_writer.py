@@ -87,7 +87,7 @@ def test_who_looks_for_an_entry_waits_for_it(held, process, tmp_path):
     assert not writer.flush(None, 0.01)
     assert writer.flush("another key", 0.01)
     threading.Timer(0.2, held.set).start()
-    assert run(FUNCTION, "f", X)[1] == [model.LOADED_AGAIN]
+    assert run(FUNCTION, "f", X)[1] == [model.LOADED_FROM_CACHE]
 
 
 def test_reset_waits(held, tmp_path):

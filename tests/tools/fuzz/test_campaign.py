@@ -14,7 +14,7 @@ from nbcompile.tools.fuzz import campaign
 def test_a_campaign_goes_on(tmp_path):
     """Counts and causes are stored; a cause is new only once."""
 
-    plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
+    plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, compare_with_peer=False)
     run = campaign.Campaign(plan, campaign.State())
     (tmp_path / "causes").mkdir()
     run.count(
@@ -39,7 +39,7 @@ def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
     )
     looks = itertools.count()  # a counting clock: the machine's speed does not matter
     monkeypatch.setattr(campaign, "time", types.SimpleNamespace(monotonic=lambda: float(next(looks))))
-    plan = campaign.Plan(60.0, 1, ("python", "nn"), 2, tmp_path, ask_peer=False)
+    plan = campaign.Plan(60.0, 1, ("python", "nn"), 2, tmp_path, compare_with_peer=False)
     assert campaign.run(plan) == 2  # one of each kind
     kept = campaign.State.read(tmp_path / "state-1.json")
     assert min(kept.programs["python"], kept.programs["nn"]) >= 2

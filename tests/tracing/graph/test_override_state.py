@@ -23,22 +23,22 @@ def test_the_mode_that_is_asked_is_the_last_one():
 def test_classes_are_not_asked_within_the_block():
     """Blocks can be nested: the end of the inner one changes nothing."""
     state = OverrideState([])
-    assert state.ask_classes
+    assert state.classes_enabled
     with state.without_classes():
         with state.without_classes():
-            assert not state.ask_classes
-        assert not state.ask_classes
-    assert state.ask_classes
+            assert not state.classes_enabled
+        assert not state.classes_enabled
+    assert state.classes_enabled
 
 
 def test_it_begins_as_the_process_is():
     """The initial state depends on torch's two switches: one for classes, one for classes and modes."""
     with torch._C.DisableTorchFunctionSubclass():
         state = OverrideState(["mode"])
-        assert (state.ask_classes, state.in_mode()) == (False, True)
+        assert (state.classes_enabled, state.in_mode()) == (False, True)
     with torch._C.DisableTorchFunction():
         state = OverrideState(["mode"])
-        assert (state.ask_classes, state.in_mode()) == (False, False)
+        assert (state.classes_enabled, state.in_mode()) == (False, False)
 
 
 def test_a_state_without_modes_asks_none():

@@ -15,7 +15,7 @@ from nbcompile.capture.source import AttrSource, ModuleSource, NoArgsCallSource
 from nbcompile.tracing.protocol import Tracer
 
 
-def guard_answer(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
+def guard_result(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
     """Guard what a function of a module answers when the frame is entered."""
     address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
     kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
@@ -25,4 +25,4 @@ def guard_answer(tracer: Tracer, function: Callable[[], object], answer: object)
 def guard_autocast_dtype(tracer: Tracer, device: object) -> None:
     """Guard the dtype of autocast on a type of device: GLOBAL_STATE compares it only where autocast is on."""
     if isinstance(device, str) and device in torch_internals.AUTOCAST_DTYPES:
-        guard_answer(tracer, torch_internals.AUTOCAST_DTYPES[device], tracer.output.autocast_dtypes[device])
+        guard_result(tracer, torch_internals.AUTOCAST_DTYPES[device], tracer.output.autocast_dtypes[device])
