@@ -237,7 +237,10 @@ PRIVATE = {
     "again", "alone", "beside", "circle", "circles", "dear", "ledger", "lies", "made", "near", "far", "place", "places", "room",
     "told", "twin",
 }  # fmt: skip
-PRIVATE_PARTS = {"made", "place", "placed", "places", "told", "twin", "twins"}
+PRIVATE_PARTS = {
+    "asked", "asking", "asks", "goes", "made", "meets", "nobody", "place", "placed", "places", "tell", "teller", "tells", "told",
+    "turned", "twin", "twins",
+}  # fmt: skip
 """These may not be a part of a name either; ``in_place`` is torch's word."""
 
 

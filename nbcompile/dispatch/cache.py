@@ -168,9 +168,9 @@ def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGu
     # A notebook cell that ran again created new functions, and no call reaches the entries of the old functions. Only
     # the newest of these entries explains this recompilation.
     superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
-    newest = max(superseded, key=_attempt, default=None)  # the others were reported when they were the newest
-    asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
-    found = [_failure(holder, backend_key, scope, key) for holder, backend_key in asked]
+    newest = max(superseded, key=_attempt, default=None)  # each of the others was reported when it was the newest
+    reported = [each for each in holders if each[0] not in superseded or each[0] is newest]
+    found = [_failure(holder, backend_key, scope, key) for holder, backend_key in reported]
     return tuple(failure for failure in found if failure is not None)
 
 

@@ -59,8 +59,8 @@ def count(contents: str, path: Path) -> CountedPage:
     shown = sum(bool(re.search(r"^%%compile|\.show\(", cell, re.MULTILINE)) for cell in cells)
     executed = "\n".join(cells)  # what the page only shows is not counted
     claims = len(re.findall(r"^\s*claim\(", executed, re.MULTILINE))
-    asked = len(re.findall(r"^%%compile\b.*--predict", executed, re.MULTILINE))
-    return CountedPage(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, asked)
+    predictions = len(re.findall(r"^%%compile\b.*--predict", executed, re.MULTILINE))
+    return CountedPage(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, predictions)
 
 
 def rows() -> list[CountedPage]:

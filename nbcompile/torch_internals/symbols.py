@@ -290,8 +290,8 @@ def needs_data(error: BaseException) -> bool:
 
 def promise(condition: Any) -> bool:
     """True if a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
-    asked = condition if isinstance(condition, torch.SymBool) else condition != 0
-    return bool(symbolic_shapes().expect_true(asked))
+    symbolic = condition if isinstance(condition, torch.SymBool) else condition != 0
+    return bool(symbolic_shapes().expect_true(symbolic))
 
 
 def statically_true(shape_env: Any, condition: Any) -> bool:

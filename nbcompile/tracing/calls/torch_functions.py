@@ -236,13 +236,15 @@ def _size_function(name: str) -> None:
     def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Evaluate the condition on the symbols now."""
         (value,) = (realise(tracer, each) for each in arguments)
-        asked = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
+        expression = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
         try:
-            return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
+            return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(expression))
         except Exception as error:
             if torch_internals.is_data_dependent_guard(error):
                 message = str(error)
-                raise breaks.unsupported(breaks.DATA_DEPENDENT_EXPRESSION, message, expression=str(asked)) from error
+                raise breaks.unsupported(
+                    breaks.DATA_DEPENDENT_EXPRESSION, message, expression=str(expression)
+                ) from error
             raise
 
 

@@ -249,8 +249,8 @@ class Reconstruction:
                 # One ``next`` for each item that the trace took, since an iterator's position cannot be set.
                 yield from [recipes.Evaluate(step, change.stack)] * change.tracker.index
                 if change.tracker.is_exhausted:
-                    asked = recipes.Call(step.function, (*step.arguments, Constant(None)))
-                    yield recipes.Evaluate(asked, change.stack)
+                    last_step = recipes.Call(step.function, (*step.arguments, Constant(None)))
+                    yield recipes.Evaluate(last_step, change.stack)
 
     def _global(self, change: GlobalChange) -> Mutation:
         value = None if change.value is None else self.recipe(change.value)

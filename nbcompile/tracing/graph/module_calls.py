@@ -47,13 +47,13 @@ class ModuleCalls:
 
     def annotate(self, node: torch.fx.Node, target: str | Callable[..., object]) -> None:
         """Write both entries; of one of torch's own layers the class represents its function."""
-        asked: object = target
+        source_fn: object = target
         if self._stack:
             node.meta["nn_module_stack"] = dict(self._stack)
             innermost = next(reversed(self._stack.values()))[1]
             if innermost.__module__.startswith(OF_TORCH) and not innermost.__module__.startswith(CONTAINERS):
-                asked = innermost
-        node.meta["source_fn_stack"] = [(node.name, asked)]
+                source_fn = innermost
+        node.meta["source_fn_stack"] = [(node.name, source_fn)]
 
 
 def path_of(source: Source) -> str:

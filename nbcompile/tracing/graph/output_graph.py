@@ -69,7 +69,7 @@ class OutputGraph:
         self.dynamism = dynamism
         self.hooks_error = torch_internals.disabled_hooks_error()
         """The error text of hooks on saved tensors at the entry of the frame."""
-        self.autocast_dtypes = {device: ask() for device, ask in torch_internals.AUTOCAST_DTYPES.items()}
+        self.autocast_dtypes = {device: function() for device, function in torch_internals.AUTOCAST_DTYPES.items()}
         """The dtype of autocast on each type of device at the entry of the frame."""
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)

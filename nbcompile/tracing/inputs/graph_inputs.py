@@ -267,10 +267,10 @@ class GraphInputs:
         return int64_bounds.LARGEST if node in self._numbers.values() else int64_bounds.SIZE
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
-        """The user's code that required a guard on sizes: the last that asked about a symbol it mentions."""
+        """The user's code that required a guard on sizes: the last refinement with a symbol that it mentions."""
         names = {name for name, (sources, _, _) in self._facts().items() if any(each in text for each in sources)}
-        asked = (each for each in reversed(self.refinements) if names & set(re.findall(r"\w+", each.condition)))
-        return next((each.stack for each in asked), ())
+        requiring = (each for each in reversed(self.refinements) if names & set(re.findall(r"\w+", each.condition)))
+        return next((each.stack for each in requiring), ())
 
     def _facts(self) -> dict[str, tuple[tuple[str, ...], str, str]]:
         found = torch_internals.symbol_facts(self.shape_env)
@@ -280,14 +280,14 @@ class GraphInputs:
         """Every symbol of an input or of the graph: where it comes from and what was assumed about it."""
         cards = []
         values = (node.meta.get(EXAMPLE) for node in self.graph.nodes)
-        with torch._C.DisableTorchFunction():  # a mode of the user is not asked about sizes
+        with torch._C.DisableTorchFunction():  # function modes of the user must not see reads of sizes
             in_graph = {str(symbol) for value in values for symbol in torch_internals.symbols_in_order(value)}
         for name, (sources, hint, bounds) in self._facts().items():
             if not sources and name not in in_graph:
                 continue  # an unbacked symbol of an attempt that was given up, or of a backend's tracer
-            asked = tuple(each for each in self.refinements if name in re.findall(r"\w+", each.condition))
+            requiring = tuple(each for each in self.refinements if name in re.findall(r"\w+", each.condition))
             origins = (self.dynamism.origins[each] for each in sources if each in self.dynamism.origins)
-            cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), asked))
+            cards.append(Symbol(name, sources, hint, bounds, next(origins, "" if sources else "the run"), requiring))
         return tuple(cards)
 
     def _before(self, sized: SizedInput) -> object:

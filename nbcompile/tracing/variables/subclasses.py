@@ -156,11 +156,11 @@ def _as_subclass(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     (cls,) = (*arguments, *keywords.values())
-    asked = getattr(realise(tracer, cls), "value", None)
-    if asked is torch.Tensor:
+    target = getattr(realise(tracer, cls), "value", None)
+    if target is torch.Tensor:
         # A new tensor on the same memory. The operand is plain, so no override is called, as in eager mode.
         return tracer.apply(torch.ops.aten.alias.default, (TensorVariable(tensor.node),))
-    return as_subclass(tensor, asked)
+    return as_subclass(tensor, target)
 
 
 def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:
