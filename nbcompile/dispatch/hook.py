@@ -1,4 +1,4 @@
-"""The frame hook: it catches calls, and runs the code that was compiled for them.
+"""The frame hook: it intercepts calls, and runs the code that was compiled for them.
 
 CPython calls the hook before it evaluates a frame (PEP 523). torch's C extension
 searches the cache entries of the code object: the first entry of our backend
@@ -146,7 +146,8 @@ class FrameCallback:
         self, function: Callable[..., Result], arguments: tuple[object, ...], keywords: Mapping[str, object]
     ) -> Result:
         """Call with the hook on. The prior hook is restored afterwards, also after Ctrl-C at any instruction."""
-        # Read first: an interrupt between here and ``try`` has nothing to undo. Frames that refer to INSIDE are inside.
+        # Read first: an interrupt between here and ``try`` has nothing to undo. A frame counts as inside while it
+        # refers to INSIDE (lifetimes.py).
         prior, prior_region, inside = _get_hook(), get_region(), lifetimes.INSIDE
         try:
             set_region(self.region)
@@ -162,9 +163,10 @@ class FrameCallback:
                 lifetimes.release()
 
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _CallbackResult:
-        """Compile a call for which no entry holds: C calls this with the hook off, and passes exceptions on."""
+        """Compile a call that no entry matches: C calls this with the hook off, and propagates exceptions."""
         code = frame.f_code
-        # Cheap checks of the code come before those of the values: this runs for each frame that no entry matches.
+        # Checks of the code are cheap, and come before those of the values: this runs for each frame that no entry
+        # matches.
         if (member := members.replaced_member()) is not None:
             cache.note_skip(code, _replaced(member))
             return _CallbackResult(_SKIP)

@@ -1,4 +1,4 @@
-"""Callers of a library's own functions and modules, whose frames are compiled instead of theirs.
+"""Generated callers of a library's functions and modules: their frames are compiled, and the library's are inlined.
 
     net = torch.nn.Sequential(...)         def Sequential(*args, **kwargs):
     in a cell                       ->         return net._call_impl(*args, **kwargs)
@@ -28,11 +28,11 @@ from torch.nn.parameter import is_lazy
 from nbcompile.dispatch import skipping
 
 DEFAULT = "fn"
-"""torch's name of what is called: graph inputs are named after it."""
+"""torch's name of the called object: graph inputs are named after it."""
 SHARED = 256
-"""Number of structures whose code is kept: a structure holds its classes, which a notebook makes again and again."""
+"""Number of structures whose code is kept: a structure refers to classes, and a notebook redefines these often."""
 _FOLDER = Path(__file__).parent
-"""The callers' files are said to be here: they are frames of nbcompile, which tracebacks leave out."""
+"""Folder of the callers' file names: tracebacks omit their frames as nbcompile's."""
 
 
 def caller_of(function: Callable[..., Any], variable: str = "", attribute: str = "") -> Callable[..., Any]:
@@ -91,6 +91,6 @@ def _code(name: str, variable: str, called: str) -> CodeType:
 
 
 def _identifier(name: str, default: str) -> str:
-    """Name, if it can be that of another variable than ``args`` and ``kwargs``."""
+    """The name, if it is a valid identifier other than ``args`` and ``kwargs``; otherwise the default."""
     usable = name.isidentifier() and not keyword.iskeyword(name) and name not in ("args", "kwargs")
     return name if usable else default

@@ -2,7 +2,7 @@
 
 C walks the entries of a code object with plain pointers: to the list, to an entry, to the tree of its guards. To
 evaluate a guard it lets other threads run, and guards run Python; so does the compiler, which is called while C holds
-the same pointers. An entry that is removed meanwhile (by ``reset``, or because an object that a guard compares by
+the same pointers. An entry that is removed during that (by ``reset``, or because an object that a guard compares by
 identity was freed) is unlinked at once, and freed when no call has the hook on any more.
 
     inside = INSIDE          a call turns the hook on: while it does, it refers to this object
@@ -29,11 +29,11 @@ from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import eval_frame
 
 INSIDE = object()
-"""Object that each running call refers to. It is read from this module alone: another name is one more reference."""
+"""Object that each running call refers to. It is read from this module alone: another name would be a reference."""
 pending: list[None] = STATE.add("dispatch.lifetimes.pending", [], Lifetime.TASK)
-"""Marker: not empty while something waits for calls to end."""
+"""Marker: not empty while an unlinked object waits for the end of running calls."""
 
-# The number of references to INSIDE is the number of calls that are inside, plus a constant. Reading it is one call of
+# The number of references to INSIDE is the number of running calls, plus a constant. Reading it is one call of
 # C functions, between which no other thread can run.
 _references = map(sys.getrefcount, itertools.repeat(INSIDE))
 _quiet = next(_references)
@@ -55,8 +55,8 @@ def free_state(code: CodeType, living: Sized) -> None:
     """Free what C keeps for a code object: now, or when no call has the hook on.
 
     Args:
-        code: whose state it is.
-        living: empty while no entry of it is in use; only then it is freed, and that runs no Python.
+        code: the owner of the state.
+        living: empty while no entry of it is in use. It is freed only then, which runs no Python code.
     """
     _states.append((ref(code), living))
     pending.append(None)
@@ -71,7 +71,7 @@ def is_idle() -> bool:
 def release() -> None:
     """Free what was unlinked, unless a call has the hook on."""
     pending.clear()
-    # Copied first: what is added while this runs waits for the next release.
+    # Copied first: an object that is added while this runs waits for the next release.
     kept, states = _kept[:], _states[:]
     if not is_idle():
         pending.append(None)

@@ -1,6 +1,6 @@
 """Values observed at the calls of one function: those that differ become symbols (automatic dynamic shapes).
 
-After each trace the sizes and numbers that its guards look at are joined with those of earlier calls.
+After each trace the sizes and numbers that its guards check are joined with those of earlier calls.
 
     f(ones(3))     note: L['x'] has sizes (3,)
     f(ones(4))     observed: dim 0 of L['x'] differs, so it is traced as a symbol
@@ -59,7 +59,7 @@ class _Values:
     @staticmethod
     def of(value: object) -> _Values | None:
         if isinstance(value, torch.Tensor):
-            if value.layout is torch.jagged:  # its ragged size is another symbol in each tensor
+            if value.layout is torch.jagged:  # its ragged size is a symbol of its own in each tensor
                 sizes = tuple(size if type(size) is int else _VARIES for size in value.shape)
                 return _Values(_VARIES, sizes, _VARIES)
             if value.layout is not torch.strided or value.is_nested:
@@ -135,7 +135,7 @@ def _observed(frame: Frame, joined: Iterable[tuple[Source, _Values]]) -> Observe
 
 
 def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -> None:
-    """Remember the sizes and numbers that a trace of this call looked at (after it was traced)."""
+    """Remember the sizes and numbers that the guards of this call's trace check (after it was traced)."""
     looked_at: dict[Source, _Values] = {}
     scope = frame.scope()
     with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see these reads
@@ -209,5 +209,5 @@ def _code_in_cell(cell: object) -> CodeType | None:
 
 
 def forget_observed() -> None:
-    """Forget the values of all calls; what the profile of a job keeps on disk stays."""
+    """Forget the values of all calls; the profile of a job on disk is kept."""
     _memory.clear()

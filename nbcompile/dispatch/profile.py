@@ -3,8 +3,8 @@
     TORCH_COMPILE_JOB_ID=a python train.py      2 graphs, and a file  code_state_a.json
     TORCH_COMPILE_JOB_ID=a python train.py      1 graph
 
-The file is text: for each function the addresses whose sizes or numbers were seen to
-differ. It may be copied to another machine. Without a job id nothing is kept.
+The file is text: for each function the sources whose sizes or numbers differed between calls. It may be copied to
+another machine. Without a job id nothing is kept.
 
 In torch: torch/_dynamo/pgo.py. Read next: nbcompile/dispatch/cache.py
 """
@@ -30,7 +30,7 @@ _PLAIN = (
 )  # fmt: skip
 _BY_NAME: Mapping[str, type[Any]] = {each.__name__: each for each in _PLAIN}
 State = dict[str, dict[str, list[Any]]]
-"""Properties that all values seen have in common, by function (file, line, name) and source (a tree in JSON)."""
+"""Properties that all observed values have in common, by function (file, line, name) and source (a tree in JSON)."""
 
 
 def file() -> Path | None:
@@ -44,7 +44,7 @@ def file() -> Path | None:
 
 def name_of(code: CodeType) -> str:
     """Name of a function across processes: its source location and a hash of its code."""
-    # With the bytecode: a line of an edited file may be that of another function.
+    # The bytecode is hashed, too: after an edit the same line may be in another function.
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}:{code.co_code.hex()[:32]}"
 
 
@@ -62,7 +62,7 @@ def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
     state = _read()
     if state.get(name_of(code)) == profile:
         return
-    # Written aside and renamed: another process reads the old file or the new one, never half of it.
+    # Written to a temporary file and renamed: another process reads the old file or the new one, never a part.
     draft = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process has no profile
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _read() -> State:
 
 
 def _text(source: Source) -> str:
-    """An address as JSON; "" where it means nothing to another process."""
+    """A source as JSON; "" if it has no meaning in another process."""
     tree = _tree(source)
     return "" if tree is None else json.dumps([addresses.expression(source), tree])
 

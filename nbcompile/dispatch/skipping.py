@@ -1,8 +1,8 @@
-"""Skip rules: the code that is never compiled, as it is not the user's.
+"""Skip rules: the code that is never compiled, since it is not the user's.
 
 The hook sees every Python call below a compiled function, also those of torch's
 own wrappers, of generators and of NumPy. A frame that is skipped runs as it
-would without us, and what it calls is looked at again.
+would without us, and the hook sees the functions that it calls.
 
     code of torch/_dynamo/eval_frame.py   "the file belongs to torch"
     def g(): yield 1                      "generators are not compiled as frames of their own"
@@ -94,7 +94,8 @@ def code_skip_reason(code: CodeType) -> str | None:
         if code.co_flags & flag:
             return f"{name} are not compiled as frames of their own"
     if not code.co_flags & inspect.CO_OPTIMIZED:
-        return "the body of a class or of a module"  # its variables are names of a dict: nothing could be resumed
+        # its variables are items of a dict, so no resume function can restore them
+        return "the body of a class or of a module"
     if code.co_name == "__setattr__":
         return "__setattr__ frames are not compiled"
     if code.co_filename == "<string>" and code.co_name in ("__new__", "<module>"):
@@ -130,7 +131,7 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
         return "it is disabled, what it calls is not (torch.compiler.disable(recursive=False))"
     if config.disable:
         return "nbcompile is disabled (config.disable)"
-    # The mode is to see every operator, and a kernel shows it none.
+    # The mode must see every operator, and a generated kernel calls none.
     if torch._C._len_torch_dispatch_stack() > 0:
         return "a torch dispatch mode is active"
     if not touches_tensors(frame):
@@ -139,7 +140,7 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
 
 
 def imports_modules(code: CodeType) -> bool:
-    """Return whether this is code of Python's import system: what runs below it sets modules up, once.
+    """Return whether this is code of Python's import system: the frames below it initialise modules, once.
 
     A function that was skipped may import a library, whose hundreds of calls with types and tensors of torch would then
     be checked one by one. Dynamo itself is such a library: a program that asks for one of its functions imports it.
@@ -150,8 +151,8 @@ def imports_modules(code: CodeType) -> bool:
 def module_forward_with_hooks(frame: Frame) -> bool:
     """Return whether this is ``forward`` of one of torch's modules that has hooks.
 
-    A hook that breaks the graph skips the frame that calls it; ``forward`` below
-    then reaches the hook as a frame of its own, although its file is torch's.
+    A hook that breaks the graph makes its calling frame run eagerly; ``forward`` is then called as a frame of its own,
+    and is compiled although its file is torch's.
     """
     module = frame.locals.get("self")
     return (
@@ -164,7 +165,7 @@ def module_forward_with_hooks(frame: Frame) -> bool:
 
 def touches_tensors(frame: Frame) -> bool:
     """Return whether the frame involves torch: a tensor argument, or a module of torch among its names."""
-    # Names first: a look into a dict for each name is cheaper than a walk through the arguments.
+    # Names first: a dict look-up for each name is cheaper than a walk through the arguments.
     names = frame.globals
     if any(name in names and _is_array_module(names[name]) for name in frame.code.co_names):
         return True
@@ -185,9 +186,10 @@ def touches_tensors(frame: Frame) -> bool:
 
 
 def _functions_in(value: object) -> list[object]:
-    """Functions of the program in a value, or what holds one: under a cache, of a partial or a method, in a container.
+    """Functions of the program in a value, or inside it: the wrapped function of a cache, a partial or a method, the
+    items of a container.
 
-    By the classes that the values really have: none of the program's code runs.
+    Classes are read by ``type``, so that none of the program's code runs.
     """
     kind = type(value)
     if kind is functools._lru_cache_wrapper:

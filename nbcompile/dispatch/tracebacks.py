@@ -5,7 +5,8 @@
     torch/nn/modules/linear.py       ->
     nbcompile/runtime/program.py
 
-While a frame is compiled, what torch does is done for us: nothing of it is left. With ``config.verbose`` all of it is.
+While a frame is compiled, torch's frames run on behalf of the compiler, and are removed. With ``config.verbose`` all
+frames are kept.
 
 In torch: ``raise e.with_traceback(None)`` in torch/_dynamo/eval_frame.py. Read next: nbcompile/errors.py
 """
@@ -22,20 +23,20 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
 _COMPILING: list[CodeType] = STATE.add("dispatch.tracebacks._COMPILING", [], Lifetime.PROCESS)
-"""Functions below which all is the compiler's. No set: code of residual programs has no hash."""
+"""Code of functions whose callees are all the compiler's. No set: code of residual programs has no hash."""
 
 
 def ends_at(code: CodeType) -> None:
-    """Hide the callees of a function of nbcompile's: they are the compiler's work."""
+    """Hide the callees of a function of nbcompile: they are part of the compiler."""
     _COMPILING.append(code)
 
 
 def hide_ours(error: BaseException) -> None:
-    """Leave out the compiler's frames, and the chain of torch's below an operator that fails while it is traced."""
+    """Remove the compiler's frames, and torch's chain of exceptions of an operator that fails during tracing."""
     if config.verbose:
         return
     if isinstance(error, errors.TorchRuntimeError):
-        error.__cause__ = None  # its words are in the message; `inner_exception` is the exception itself
+        error.__cause__ = None  # its text is in the message; `inner_exception` is the exception itself
     shown = None
     for entry in reversed(list(_users(error.__traceback__))):
         entry.tb_next = shown

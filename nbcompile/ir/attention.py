@@ -53,7 +53,7 @@ class Sizes:
 
 
 Decide = Callable[[Sizes], tuple[bool, str]]
-"""Says whether an attention is to be one operator, and why."""
+"""Callback that decides whether an attention becomes one operator, and gives the reason."""
 
 
 def attention(

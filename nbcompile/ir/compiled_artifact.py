@@ -5,7 +5,7 @@
     builder.programs      the text, kernels and launch plan of each program that was loaded
     builder.wrapper_kind        "direct": the one program is the callable; "training": a forward and a backward program
     builder.captured      the captured graph, where some call falls back to it
-    builder.parts         those of a graph that was split, each with its own builder
+    builder.parts         the parts of a graph that was split, each with its own builder
 
 Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be rebuilt from data
 (``builder.obstacle`` says why), only the disk cache is lost.
@@ -58,7 +58,7 @@ class StoredTarget:
     triton: str
     """Triton's version."""
     debug: bool
-    """Each launch is waited for."""
+    """True if each launch is followed by a synchronisation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def combine(kind: str, value: torch.Tensor, index: torch.Tensor | None, inner: i
     """A reduction over the last ``inner`` dimensions."""
     flat = value.reshape(*value.shape[: value.dim() - inner], math.prod(value.shape[value.dim() - inner :]))
     if index is not None:
-        # torch does not promise which of several equal elements is found: all of them are compared, and
+        # torch does not specify which of several equal elements is returned: all of them are compared, and
         # the smallest index wins.
         best = (flat.argmax if kind == "argmax" else flat.argmin)(-1, keepdim=True)
         flat_indices = index.reshape(flat.shape)

@@ -19,7 +19,7 @@ import torch
 from nbcompile.ir.profiler_ranges import ProfilerRange
 from nbcompile.record.model import KernelLine
 
-if TYPE_CHECKING:  # what is emitted is run without SymPy, in which these are written
+if TYPE_CHECKING:  # only annotations need SymPy: an emitted program runs without it
     from nbcompile.ir.buffer import Extern
     from nbcompile.ir.kernel import Schedule
 
@@ -33,7 +33,7 @@ class EmittedKernel:
 
     name: str
     function: str
-    """The function that it is: equal kernels share one."""
+    """Name of the function in the source: equal kernels share one."""
     source: str
     arguments: tuple[str, ...]
     """Buffers, in the order of the pointers."""
@@ -43,9 +43,9 @@ class EmittedKernel:
     from_nodes: tuple[str, ...] = ()
     lines: tuple[KernelLine, ...] = ()
     lengthy: bool = False
-    """Other Python threads should run meanwhile."""
+    """True if it runs without the interpreter's lock, so that other Python threads can run."""
     complaints: tuple[str, ...] = ()
-    """Messages of the checks: for each index that it is out of bounds, for each divisor that it is 0."""
+    """Messages of the checks: an index is out of bounds, or a divisor is 0."""
     language: str = "cpp"
     types: tuple[str, ...] = ()
     """Triton's types of the arguments, then of the sizes; none in C++."""
@@ -58,27 +58,27 @@ class EmittedKernel:
     grid: str = ""
     """Number of Triton programs, as Python over the sizes."""
     header: str = ""
-    """Text that the module of a Triton function begins with."""
+    """Text at the beginning of the module of a Triton function."""
     gpu: int = -1
-    """Number of the GPU that it is for; -1: the CPU."""
+    """Number of the GPU that it runs on; -1: the CPU."""
     unaligned_source: str = ""
     """Triton source for pointers that are no multiples of 16 bytes, if it differs."""
     parameters: tuple[str, ...] = ()
     """Names of the pointers in the Triton source, where they are not p0, p1, ..."""
     any_order: bool = False
-    """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
+    """True if several elements may be stored to one address in any order, as in eager mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSize:
-    """A number that only a call knows: ``LaunchPlan.values[at]``."""
+    """A number that is known at run time only: ``LaunchPlan.values[at]``."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class PythonExpression:
-    """A number, or a part of the graph, that only the wrapper can work out; no plan that C runs has one."""
+    """A number, or a part of the graph, that only the Python wrapper can evaluate; a plan that C runs has none."""
 
     text: str
 
@@ -107,11 +107,11 @@ class TensorShape:
     gpu: int = -1
     """Number of the GPU that it is on; -1: in the CPU's memory."""
     other_device: str = ""
-    """Name of a device that is neither; no plan that C runs has one."""
+    """Name of a device that is neither; a plan that C runs has none."""
 
 
 ANY_SHAPE = TensorShape(torch.float32, (), ())
-"""Instead of a shape that nothing looks at."""
+"""Placeholder of a shape that is never read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Launch:
     kernel: str
     slots: tuple[int, ...]
     sizes: tuple[Number, ...] = ()
-    """The symbolic sizes that it asks for."""
+    """The symbolic sizes that are arguments of the kernel."""
     grid: Number = -1
     """Number of blocks on a GPU; -1: the kernel is C++."""
 
@@ -163,13 +163,13 @@ class AtSlot:
 
 @dataclass(frozen=True, slots=True)
 class ExternResult:
-    """One tensor that an operator returns: which item of the result, where it goes, what kernels rely on."""
+    """One tensor that an operator returns: its path in the result, its slot, the shape that kernels expect."""
 
     path: tuple[int, ...]
     slot: int
     shape: TensorShape
     is_view: bool = False
-    """A view of an argument that autograd tracks, left as the operator makes it; ``shape`` says nothing."""
+    """A view of an argument that autograd tracks, returned as the operator creates it; ``shape`` is unused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Multiply:
     """The result's, then the operands'."""
     beta: float = 1.0
     alpha: float = 1.0
-    """Factor of the product, of the graph's own type, as is ``beta``: a product of integers takes no float."""
+    """Factor of the product. ``alpha`` and ``beta`` have the graph's type: a product of integers accepts no float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +224,12 @@ class LaunchPlan:
     """A graph as data: inputs are slots 0, 1, ...; the steps run in order."""
 
     inputs: tuple[TensorShape | None, ...]
-    """None: an argument that the graph does not look at."""
+    """None: an argument that the graph does not use."""
     slots: int
     steps: tuple[Step, ...]
     outputs: tuple[PlanOutput, ...]
     attributes: tuple[tuple[str, TensorShape], ...] = ()
-    """Tensors that the graph itself holds, by path; their slots follow the inputs'."""
+    """Tensors that are attributes of the graph, by path; their slots follow the inputs'."""
     single: bool = False
     """True if the plan returns its one output and not a tuple."""
     values: tuple[Value, ...] = ()
@@ -245,11 +245,11 @@ class CaptureFacts:
     obstacle: str
     """The reason why it cannot; "" if it can."""
     written: tuple[tuple[int, str], ...] = ()
-    """Position of each input that the graph writes to, and the user's line that does."""
+    """Position of each input that the graph writes to, and the user's line with the write."""
     apart: tuple[str, ...] = ()
     """Extern calls that cannot be recorded; the rest can, if the graph is divided there."""
     apart_is_known: bool = False
-    """The obstacle is these calls, or what is on the CPU, and nothing else."""
+    """True if these calls and operations on the CPU are the only obstacles."""
     writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Positions of the pointers that each kernel writes to."""
     mutating: tuple[str, ...] = ()

@@ -222,7 +222,7 @@ class _Machine:
                     assert_never(step)
 
     def _launch(self, kernel: Kernel) -> None:
-        # Side by side on a GPU; one after the other gives the same, as they are independent.
+        # They run in parallel on a GPU; in sequence the result is the same, as they are independent.
         for part in kernel.parts:
             self._launch(part)
         outer = _loop_sizes(kernel.loops, self.sizes)

@@ -95,7 +95,7 @@ class Scope:
                 if mask is not None:
                     # A masked-out element may have an index outside of the buffer: element 0 is loaded instead.
                     indices = tuple(torch.where(mask, index, 0) for index in indices)
-                    # The buffer may have no element 0 either.
+                    # An empty buffer has no element 0.
                     if not mask.any():
                         return torch.zeros([1] * len(self.shape), dtype=dtype)
                 result = self.load(buffer, indices)

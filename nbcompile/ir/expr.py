@@ -264,7 +264,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
     """Cast ``value``; no operation is added where it has the dtype already, or had it before it was widened."""
     if value.dtype == dtype:
         return value
-    # A cast up and down again is nothing: bfloat16 -> float32 -> bfloat16 gives the same number.
+    # A cast to a wider type and back has no effect: bfloat16 -> float32 -> bfloat16 gives the same number.
     if (
         isinstance(value, Apply)
         and value.op == "cast"

@@ -44,7 +44,7 @@ ONE: Index = sympy.Integer(1)
 @functools.cache
 def loop_variable(position: int) -> Symbol:
     """The loop variable of a dimension of a result: ``i0`` for the first, ``i1`` for the second, ..."""
-    # The assumptions let SymPy show bounds: i0 + 1 > 0, and 8*i0 + i1 is an integer.
+    # With these assumptions SymPy can prove bounds: i0 + 1 > 0, and 8*i0 + i1 is an integer.
     return sympy.Symbol(f"i{position}", integer=True, nonnegative=True)
 
 

@@ -36,7 +36,7 @@ from nbcompile.record.model import FusionDecision
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for 0 <= variable < size``."""
+    """A loop: ``for 0 <= variable < size``."""
 
     variable: Symbol
     size: Index
@@ -144,7 +144,7 @@ class ProductTile:
     stages: int = 3
     """Steps whose factors are loaded ahead."""
     group: int = 8
-    """Blocks of rows whose programs run one after the other for the same columns, as they share what is cached."""
+    """Blocks of rows whose programs run in sequence for the same columns, since they share cached columns."""
 
     programs: int = 0
     """Number of programs of a persistent kernel, each with one tile after another; 0: one for each tile."""
@@ -180,7 +180,7 @@ class Kernel:
     """The loop to vectorise: the innermost outer loop where there are no nests or where it is contiguous
     (an outer reduction), otherwise the last loop of each nest. None: there is no loop."""
     parts: tuple[Kernel, ...] = ()
-    """Independent kernels that one launch on a GPU runs side by side; loops and body are empty then."""
+    """Independent kernels that one launch on a GPU runs in parallel; loops and body are empty then."""
     tile: ProductTile | None = None
     """Tile of the matrix product, where there is one; None: the default."""
 
@@ -255,7 +255,7 @@ def access(offset: Index, gathers: tuple[Gather, ...], variable: Symbol) -> str:
 
 
 MAX_SHORT_ROW = 1 << 16
-"""Elements. Sixteen rows that are longer fit in no cache, so they are not packed."""
+"""Elements. Sixteen longer rows do not fit in a cache, so they are not packed."""
 
 
 MAX_REGISTER_ROW = 1 << 14

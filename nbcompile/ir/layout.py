@@ -18,7 +18,7 @@ import torch
 from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, known_equal, product
 
 SIZE_HINT = 1024
-"""Elements: what a size is taken to be, where code is chosen, that only the numbers of a tensor decide."""
+"""Elements: the assumed value of a size that depends on data (an unbacked symbol), for the choice of code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Linear layer and cross entropy as one custom operator, which never holds all logits: rows, and the loss of these.
 
-    sums, picked, totals = nbcompile::linear_cross_entropy(x, weight, bias, target, ignored)      three numbers a row
-    loss = loss_of_rows(sums, picked, totals, target, ...)                                        what is done with them
+    sums, picked, totals = nbcompile::linear_cross_entropy(x, weight, bias, target, ignored)      three numbers for each
+    row
+    loss = loss_of_rows(sums, picked, totals, target, ...)                                        the loss from these
 
 ``sums`` is the logarithm of the sum of exponentials of a row's logits, ``picked`` the target's logit, ``totals`` the
 sum of all logits, which label smoothing needs. A GPU has a kernel (gpu/linear_cross_entropy.py); here, and in the
-backward, a part of the rows is computed at a time: the logits of these rows are in memory, and then the next ones'.
+backward, the rows are computed in chunks, so that only the logits of one chunk are in memory.
 
 In torch: torch/nn/modules/linear_cross_entropy.py. Read next: nbcompile/aot/linear_cross_entropy.py
 """
@@ -77,8 +78,8 @@ def loss_of_rows(
 ) -> torch.Tensor:  # fmt: skip
     """The loss, as ``cross_entropy`` defines it; ``reduction`` is 0 for none, 1 for the mean, 2 for the sum."""
     counts = target != ignored
-    # A target that is no class reads beyond a table of one element: it is an error by the check of that index, as the
-    # target is to eager mode.
+    # A target that is no class becomes an index out of bounds of a table of one element: its check raises, as eager
+    # mode does.
     unknown = counts & ((target < 0) | (target >= classes))
     picked = picked + picked.new_zeros(1).gather(0, unknown.to(torch.int64))
     loss = (1 - smoothing) * (sums - picked)

@@ -105,7 +105,7 @@ def print_number(value: bool | float, dtype: torch.dtype) -> str:
 
 
 def print_index(index: Index, gathers: tuple[Gather, ...] = ()) -> str:
-    """Print an index expression, with ``//`` and ``%``; a gathered index is printed for its symbol."""
+    """Print an index expression, with ``//`` and ``%``; each symbol of a gathered index is printed as that index."""
     names = {each.symbol: print_expr(each.value) for each in gathers}
     return _index(index, names, 0)
 

@@ -1,4 +1,4 @@
-"""Ranges of a compiled graph in torch.profiler: the names under which its kernels are seen.
+"""Ranges of a compiled graph in torch.profiler: the names of its kernels there.
 
     with of_frame(code) as origin:            while a frame is compiled, or loaded from the store
         ...                                   programs that are loaded here belong to it

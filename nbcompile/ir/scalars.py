@@ -1,10 +1,10 @@
 """Identity of numbers: two are the same only if no program can tell them apart.
 
-    same(0.0, -0.0)    False: 1 / x tells          same(1, True)        False, as are 1 and 1.0
-    same(nan, nan)     True, where == says no      same(nan, -nan)      False: copysign tells
+    same(0.0, -0.0)    False: 1 / x differs          same(1, True)        False, as are 1 and 1.0
+    same(nan, nan)     True, although nan != nan      same(nan, -nan)      False: copysign differs
 
-Python's ``==`` is another relation, and dict keys go by it. Whatever looks for a
-constant that it has seen before (a body of the IR, an argument of a node, a
+Python's ``==``, which dict keys use, is another relation. All code that looks for an equal constant (a body of the IR,
+an argument of a node, a
 value that code was compiled for) compares with ``same`` or by ``key``.
 
 In torch: torch/_inductor/codegen/common.py (CSE) compares the text that it has printed. Read next:

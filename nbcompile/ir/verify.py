@@ -66,7 +66,7 @@ def require(condition: bool, message: str) -> None:
 
 def verify_program(program: Program) -> None:
     """Verify that every name is defined once, before its uses; that bodies are typed; and that symbols are bound."""
-    # Buffers are in topological order, so one pass that remembers what it met verifies uses and definitions.
+    # Buffers are in topological order, so one pass with a set of the defined names verifies uses and definitions.
     known: dict[str, Tensor] = {}
     calls: set[str] = set()
     names: set[str] = set()
@@ -130,7 +130,7 @@ def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol
     require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
     require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: an index has too many or few dimensions")
     target = known.get(buffer.into)
-    # Its memory is reused, so it must belong only to the scatter, and have the same layout.
+    # Its memory is reused, so the scatter must be its only user, and have the same layout.
     require(isinstance(target, Pointwise), f"{buffer.name} goes into {buffer.into}, which is not computed before")
     assert target is not None
     require((target.dtype, target.layout) == (buffer.dtype, buffer.layout), f"{buffer.name} is not as {buffer.into}")
@@ -217,7 +217,7 @@ def verify_schedule(schedule: Schedule) -> None:
     tensors = schedule.program.tensors()
     sizes = {source.symbol for source in schedule.program.symbols}
     memory = {name for name, tensor in tensors.items() if isinstance(tensor, (GraphInput, GraphAttribute))}
-    # Two sets: memory may be there and hold nothing yet. A kernel may write into it, and nothing may read it.
+    # Two sets, since memory may be allocated and not written yet: a kernel may write to it, but not read it.
     written = set(memory)
     for step in schedule.steps:
         match step:

@@ -69,7 +69,7 @@ def ndtr(x: Expr) -> Expr:
 
 @pointwise(aten.gelu.default, kind="float")
 def gelu(x: Expr, approximate: str = "none") -> Expr:
-    """``x * Phi(x)``, the share of a normal distribution below x; or nearly that, by tanh."""
+    """``x * Phi(x)``, with Phi the cumulative distribution function; or its approximation by tanh."""
     if approximate == "tanh":
         return 0.5 * x * (1.0 + apply("tanh", _TANH_SCALE * (x + _TANH_CUBIC * (x * x * x))))
     return apply("gelu", x)

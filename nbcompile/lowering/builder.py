@@ -45,7 +45,7 @@ from nbcompile.lowering.value import Value, load, merge_nodes, reindexed, single
 
 CHEAP_COST = 4
 CHEAP_LOADS = 2
-"""Bodies of at most this many additions and loads are recomputed rather than stored."""
+"""Limits of additions and loads: a body within both is recomputed, any other is stored."""
 
 # Operators that accept any strides and return a fresh contiguous result: their operands are not copied.
 _ACCEPTS_ANY_STRIDE = {
@@ -82,13 +82,13 @@ class Builder:
         self.channels_last: set[str] = set()
         """Buffers in channels-last layout where the graph is contiguous."""
         self.known: dict[fx.Node, Value] = {}
-        """Results that a launch of a Triton kernel has written, by their nodes, which come later."""
+        """Values that a launch of a Triton kernel has written, by the later nodes that represent them."""
         self.written_by_launches: set[str] = set()
         """Buffers that only launches of Triton kernels have written, or will."""
         self.launch_inputs: dict[fx.Node, fx.Node] = {}
         """Results of launches that are in an input's memory, with the input."""
         self.own_tensors: dict[fx.Node, torch.Tensor] = {}
-        """Tensors that the graph module holds, by their nodes."""
+        """Tensors that are attributes of the graph module, by their nodes."""
         self._counts: dict[str, int] = {}
 
     def is_true(self, condition: Any) -> bool:
@@ -150,7 +150,7 @@ class Builder:
         # A dimension of size 1 is always read at 0: fusion compares indices as they are written.
         ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
         body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)
-        if ZERO in layout.size:  # no element: nothing may be loaded
+        if ZERO in layout.size:  # a tensor without elements: nothing may be loaded
             body = constant(0, value.dtype)
         name = self.fresh("buf")
         if self.channels_last and value.ndim == 4 and same_addresses(layout, channels_last(layout.size)):
@@ -229,10 +229,10 @@ class Builder:
     def scatter(self, target: Value, source: Value, position: Sequence[IndexOf], kind: str) -> Value:
         """Copy ``target`` and update its elements at ``position`` (over the source's loops): a new buffer."""
         if kind != "store" and compute_dtype(target.dtype) != target.dtype:
-            # The rounding errors of repeated additions would add up: accumulate in the wider type.
+            # Each addition rounds, so the sum is accumulated in the wider type.
             wide = replace(target, dtype=compute_dtype(target.dtype))
             return replace(self.scatter(wide, source, position, kind), dtype=target.dtype)
-        # The operator is functional: what it updates must not be seen through its argument.
+        # The operator is functional: it updates a copy, so that its argument keeps its values.
         into = single_load(self.realize(target, copy=True))
         assert into is not None
         layout = self.tensors[into.buffer].layout
@@ -272,7 +272,7 @@ class Builder:
         if view is not None and (
             any_stride or expected is None or same_addresses(_without_offset(view.layout), expected)
         ):
-            # Equal addresses leave the strides of dimensions with one element open: ATen gets the fx graph's.
+            # A dimension with one element may have any stride: ATen gets that of the fx graph.
             if view.layout.size and expected is not None and not any_stride:
                 return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
             return view
@@ -280,7 +280,7 @@ class Builder:
 
     def _copy_for_argument(self, value: Value, layout: Layout) -> ir.BufferView:
         """A buffer that holds the value, seen with a layout."""
-        # Along a stride of 0 all elements are the same: only one is computed.
+        # All elements along a stride of 0 have one address: only one is computed.
         repeated = [at for at, step in enumerate(layout.stride) if step == 0 and not is_one(layout.size[at])]
         size = tuple(ONE if at in repeated else extent for at, extent in enumerate(layout.size))
         position = [ZERO if at in repeated else loop_variable(at) for at in range(value.ndim)]

@@ -3,7 +3,7 @@
     cat([a, b]) of 3 and 5 rows
     out[i0, i1] = a[i0, i1] if i0 < 3 else b[i0 - 3, i1]
 
-A chosen part is under a mask: what is not chosen is not loaded.
+Each part is loaded under a mask: only elements of the part that is chosen are read.
 
 In torch: torch/_inductor/lowering.py (``pointwise_cat``, ``constant_pad_nd``). Read next: nbcompile/lowering/views.py
 """
@@ -39,7 +39,7 @@ aten = torch.ops.aten
 
 @lowering(aten.repeat.default)
 def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
-    """The whole tensor again and again along each dimension."""
+    """Repeat the tensor along each dimension."""
     times = indices(repeats)
     missing = len(times) - x.ndim
     old = (*[ONE] * missing, *x.size)
@@ -83,7 +83,7 @@ _CAT_LIMIT = 8
 
 @lowering(aten.cat.default)
 def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """One after the other along a dimension."""
+    """Concatenate along a dimension."""
     # A 1-d tensor without elements may be among tensors of any shape.
     parts = [each for each in tensors if not (each.ndim == 1 and each.size[0] == 0)] or [tensors[0]]
     if len(parts) > _CAT_LIMIT:
@@ -98,7 +98,7 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     total = ends[-1]
     size = (*parts[0].size[:dim], total, *parts[0].size[dim + 1 :])
     along = loop_variable(dim)
-    # From the last part on, which needs no condition:  a where i < 4, else (b where i < 6, else c).
+    # Built from the last part, which needs no condition, to the first:  a where i < 4, else (b where i < 6, else c).
     body: Expr | None = None
     for part, end in zip(reversed(parts), reversed(ends), strict=True):
         # Where a part of one row is read at all, it is read at 0.
@@ -112,14 +112,14 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
 
 @lowering(aten.stack.default)
 def stack(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """One after the other along a new dimension."""
+    """Concatenate along a new dimension."""
     at = dim % (tensors[0].ndim + 1)
     return cat(build, [unsqueeze(build, each, at) for each in tensors], at)
 
 
 @lowering(aten.constant_pad_nd.default)
 def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -> Value:
-    """A border of one number around (negative: elements cut off)."""
+    """Pad with one number; a negative width removes elements."""
     before, after = [ZERO] * x.ndim, [ZERO] * x.ndim
     amounts = indices(pad)
     # torch pads the last dimension first: (left, right, top, bottom, ...).
@@ -130,7 +130,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     inner = reindexed(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
     conditions: list[Expr] = []
     for at in range(x.ndim):
-        # Where elements are cut off, every index is in bounds.
+        # Where elements are removed, every index is in bounds.
         if before[at] != ZERO and not before[at].is_nonpositive:
             conditions.append(at_least(loop_variable(at), before[at]))
         if after[at] != ZERO and not after[at].is_nonpositive:

@@ -5,7 +5,8 @@
     w = torch.arange(3, dtype=torch.float16) / 3       float32(float16(float32(i0) / 3.0))
 
 A value that is read from memory is rounded to float16 or bfloat16 only where it is stored, which is faster, as in
-``torch.compile``. To round what is not read costs little or nothing. A C++ compiler folds constants to other numbers
+``torch.compile``. To round a value that is computed from constants costs little or nothing. A C++ compiler folds
+constants to other numbers
 than the processor computes: 0.0 / 0.0 is NaN with another sign, and NaN as an int64 is 0.
 
 In torch: torch/_inductor/fx_passes/joint_graph.py (constant_fold_uniform_value). Read next:
@@ -26,9 +27,9 @@ _FAIL_AT_ZERO = frozenset({"floor_div", "trunc_div", "remainder", "fmod"})
 
 
 def folded(value: Value) -> Value:
-    """The value, if it reads no memory, with the number that eager mode has in memory."""
+    """The value rounded as eager mode stores it, if it reads no memory; otherwise the value itself."""
     body = value.body
-    # In most bodies a load is met at once.
+    # In most bodies one of the first nodes is a load, and the search ends there.
     if any(isinstance(node, (Load, Local)) for node in walk(body)):
         return value
     # Eager mode on another device computes with its own functions, whose last digits differ.

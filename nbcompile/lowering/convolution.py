@@ -1,11 +1,11 @@
-"""Convolutions: which of ATen's takes them, and in which order of their elements.
+"""Convolutions: the function of ATen that computes them, and the memory format of their operands.
 
     small         one matrix product an image, after its windows were laid out as columns (``_slow_conv2d``)
     chosen        buf0 = relu(x) in the order n, h, w, c;  buf1 = convolution(buf0, ...);  reads of buf1 follow
     any other     as it is written, in the order of the graph
 
-Before the library computes it prepares, as long as a few hundred thousand multiplications take. So a small convolution
-is five times as fast without it, and its backward ten times.
+The library prepares each call, which takes as long as a few hundred thousand multiplications. So a small convolution is
+five times as fast without the library, and its backward ten times.
 
 In torch: torch/_inductor/kernel/conv.py. Read next: nbcompile/aot/channels_last.py, which chooses
 """
@@ -33,7 +33,7 @@ CONVOLUTION, BACKWARD = aten.convolution.default, aten.convolution_backward.defa
 MOST_COLUMNS, MOST_WORK = 1 << 15, 1 << 20
 """Limits of a small convolution: elements of all windows, and multiplications."""
 SMALL_SHARE = 16
-"""A weight that is so many times smaller than the image is brought into the order of the image."""
+"""A weight that is at least this many times smaller than the image is copied to the image's memory format."""
 
 
 @lowering(CONVOLUTION)
@@ -75,7 +75,7 @@ SMALL = f"{fallback_reason(CONVOLUTION)}; this one is so small that a matrix pro
 
 @dataclass(frozen=True, slots=True)
 class _Planes:
-    """A small convolution over two dimensions; one over one dimension is one over planes of a single row."""
+    """A small convolution over two dimensions; one dimension is treated as an image with a single row."""
 
     tensors: tuple[ir.BufferView, ...]
     window: list[int]
@@ -91,7 +91,7 @@ class _Planes:
 
 
 def _is_plain(tensors: Sequence[Value], geometry: Sequence[Any], results: Sequence[torch.Tensor | None]) -> bool:
-    """True if ``_slow_conv2d`` knows such a convolution: float32 on the CPU, dense windows, one group."""
+    """True if ``_slow_conv2d`` supports the convolution: float32 on the CPU, dense windows, one group."""
     image, weight = tensors[:2]
     stride, padding, dilation, transposed, _, groups = geometry
     return (
@@ -114,7 +114,7 @@ def _is_list_of_ints(values: Sequence[object], length: int) -> bool:
 def _in_planes(
     build: Builder, tensors: Sequence[Value], geometry: Sequence[Any], results: Sequence[torch.Tensor | None]
 ) -> _Planes | None:
-    """The convolution, if it is small and of the kind that the matrix product knows, its results in the usual order."""
+    """The convolution as a matrix product with contiguous results, if it is small and ``_slow_conv2d`` supports it."""
     image, weight = tensors[:2]
     stride, padding = geometry[:2]
     if not _is_plain(tensors, geometry, results):
@@ -145,11 +145,11 @@ def _in_order(build: Builder, value: Value) -> ir.BufferView:
 
 
 def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value | None, *rest: Any) -> Value:
-    """Hand over and take back with the channels last."""
+    """Call the library with operands in channels-last format; its result has that format, too."""
     node = build.node
     assert node is not None
     given = build.as_argument(image, channels_last(image.size), any_stride=False)
-    # The library brings the weight into its own order in any case, and some of its kernels do so at each call.
+    # The library copies the weight to its own format in any case, and some of its kernels do so at each call.
     elements = [math.prod(int(extent) for extent in each.size) for each in (weight, image)]
     order = channels_last(weight.size) if elements[0] * SMALL_SHARE <= elements[1] else None
     others = [

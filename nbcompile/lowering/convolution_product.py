@@ -1,4 +1,4 @@
-"""Convolutions as matrix products for kernels of a GPU: the windows are read in place, and never laid out in memory.
+"""Convolutions as matrix products (implicit GEMM) in kernels of a GPU: windows are read in place, and never copied.
 
     y[n, o, h, w]     buf0[n, h, w, o] = dot over r0 of x[n, c, 2*h + kh - 1, 2*w + kw - 1] * weight[o, c, kh, kw]
                       r0 counts c, kh, kw; beyond the image's edge x is 0
@@ -92,7 +92,7 @@ def lower_convolution(build: Builder, node: fx.Node, args: Sequence[Any]) -> Val
         raise NoLowering("an operand of a convolution is no tensor")
     geometry = _Geometry.of(node)
     has_window = math.prod(geometry.window) > 1
-    # What is computed of the image is computed for each pixel of each window.
+    # An image that is computed would be computed once for each pixel of each window.
     image = build.realize(image) if has_window else operand(build, image)
     weight = operand(build, weight)
     total = _product(build, node, image, weight, geometry, torch.float32 if bias is not None else image.dtype)

@@ -1,4 +1,4 @@
-"""Tensors out of nothing: a number, or the index itself.
+"""Creation of tensors: the body is a constant, or an expression over the index.
 
     torch.arange(4)   IndexOf(i0)
     torch.ones(2, 3)  Constant(1.0)
@@ -81,7 +81,7 @@ def _literal(build: Builder, node: Any) -> bool | int | float:
     return number
 
 
-# Memory with nothing in it may hold anything; zeros are as good and always the same.
+# Uninitialised memory may hold any values; with zeros the result is the same in each run.
 @lowering(aten.zeros.default, aten.empty.memory_format, aten.empty_permuted.default)
 def zeros(build: Builder, size: Sequence[Any], *_: Any, dtype: Any = None, device: Any = None, **__: Any) -> Value:
     """Zero everywhere."""
@@ -168,7 +168,7 @@ def arange_end(build: Builder, end: Any, **_: Any) -> Value:
 
 @lowering(aten.linspace.default)
 def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Value:
-    """Count from ``start`` to ``end`` in even steps, from the nearer end."""
+    """``steps`` numbers from ``start`` to ``end`` at equal distances, each computed from the nearer end."""
     count = known_number(index(steps))
     # The middle, from which it is counted from the other end, has to be a number.
     if count is None:
@@ -181,7 +181,8 @@ def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Valu
     coordinate = loop_variable(0)
     from_start = first + step * cast(IndexOf(coordinate, torch.int64), wide)
     from_end = last - step * cast(IndexOf(count - 1 - coordinate, torch.int64), wide)
-    # Rounding errors grow with the number of steps. Counted from both ends, the last element is ``end`` itself.
+    # Rounding errors grow with the distance from the first number. Computed from both ends, the last element is
+    # ``end``.
     half = apply("lt", IndexOf(coordinate, torch.int64), constant(count // 2, torch.int64))
     return _generated(build, (steps,), apply("where", half, from_start, from_end) if count > 1 else first, None, None)
 

@@ -3,8 +3,9 @@
     torch.div(h, g, rounding_mode="trunc")      trunc(float16(h / g))     of two float16 tensors
     torch.div(h, 0.1, rounding_mode="trunc")    trunc(h / 0.1)            by a number, in float32
 
-Kernels of eager mode that divide a float16 or bfloat16 tensor by another round to that type after each step, and
-a quotient that was rounded up to a whole number stays one. A divisor of one element is a number of float32 to them.
+Kernels of eager mode that divide a float16 or bfloat16 tensor by another round to that type after each step, so a
+quotient that was rounded up to a whole number is not truncated below it. They read a divisor of one element as a
+float32 number.
 
 In torch: torch/_refs/__init__.py (floor_divide, trunc_divide). Read next: nbcompile/lowering/activations.py
 """
@@ -62,7 +63,7 @@ def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -
 
 
 def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
-    """A quotient or a remainder. Of whole numbers by 0 it is eager mode's error, or on a GPU any number.
+    """A quotient or a remainder. Integers divided by 0 raise eager mode's error; on a GPU the result is undefined.
 
     Kernels for the CPU and for a target check the divisors that they load.
     """

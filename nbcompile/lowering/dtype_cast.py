@@ -59,7 +59,7 @@ def is_castable(dtype: torch.dtype, device: torch.device) -> bool:
 
 
 def is_computable(value: Value) -> bool:
-    """Return whether a kernel can store a value: of 8 floating bits, elements of a tensor and what is cast to them."""
+    """Return whether a kernel can store a value: a float8 value must be an element of a tensor or a cast."""
     if value.dtype in SUPPORTED:
         return True
     body = value.body

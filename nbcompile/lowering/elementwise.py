@@ -33,9 +33,10 @@ _INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 def promoted(*operands: Any) -> torch.dtype:
     """The dtype that torch computes an operation on tensors and numbers in (its rules of promotion).
 
-    Tensors with dimensions win over those without, and these over numbers, unless the weaker is of another kind:
-    bool < integer < float < complex. Within a rank, the larger type. (torch.result_type says the same of
-    tensors, but a mode that is active while we compile would hear of it.)
+    Tensors with dimensions have priority over those without, and these over numbers, unless the weaker operand's kind
+    is higher:
+    bool < integer < float < complex. Within a rank, the larger type. (torch.result_type returns the same for tensors,
+    but would call a function mode that is active during the compile.)
     """
     ranks: dict[int, torch.dtype] = {}
     for value in operands:
@@ -43,7 +44,7 @@ def promoted(*operands: Any) -> torch.dtype:
         ranks[rank] = _larger(ranks[rank], dtype) if rank in ranks else dtype
     # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the
     # kind, not the size.
-    # The strongest rank that is there gives the size of the type.
+    # The strongest rank among the operands determines the size of the type.
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:
         if _kind(dtype) > _kind(result):
@@ -106,7 +107,7 @@ def operand(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
 
 
 def converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
-    """An operand of another dtype has the digits of the one that is computed in: of float16 and bfloat16, few."""
+    """Convert an operand to the dtype of the computation, with its precision: few digits for float16 and bfloat16."""
     body = operand(value, dtype, size)
     if isinstance(value, Value) and value.dtype == dtype:
         return body  # not rounded between two operators, as in torch.compile
@@ -115,7 +116,7 @@ def converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
 
 
 def require_representable(number: float, dtype: torch.dtype) -> None:
-    """Numbers beyond a dtype are a matter for ATen, which refuses them."""
+    """Leave numbers beyond the range of a dtype to ATen, which raises an error."""
     if dtype == torch.bool or (isinstance(number, float) and not math.isfinite(number)):
         return
     limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
@@ -213,7 +214,8 @@ def pointwise(
 ) -> Callable[[Callable[..., Expr]], Any]:
     """Lower operators to a function of bodies; arguments after the operands are passed on as they are.
 
-    Without ``bools`` True and False are no numbers: ATen is asked, which refuses ``x - True``. With ``rounds_factors``
+    Without ``bools``, a call with True or False falls back to ATen, which raises the error of ``x - True``. With
+    ``rounds_factors``
     the arguments after the operands are rounded to float16 and bfloat16 as operands are.
     """
 

@@ -1,6 +1,6 @@
 """Extern calls: the reason why an operator falls back to ATen.
 
-Every operator without a lowering does; nothing is refused. The reason is
+Every operator without a lowering falls back; none is an error. The reason is
 in the record, so that a reader sees which part of a graph was not fused: the view shows these very sentences.
 
 In torch: torch/_inductor/ir.py (FallbackKernel), kernel/. Read next:

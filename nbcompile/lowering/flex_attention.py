@@ -1,9 +1,10 @@
-"""Attention whose scores functions change, on a GPU: the launches of kernels that were generated for the node.
+"""Attention with user functions of scores and masks, on a GPU: launches of the kernels that were generated for the
+node.
 
     flex_attention(q, k, v, score, (.., mask), 0.125)    triton_flex_attention0(q, k, v, out, sums, ...)
     flex_attention_backward(q, k, v, out, ...)           a kernel for delta, one for the query, one for keys and values
 
-A node without kernels has the reason.
+If a node has no kernels, its mark is the reason.
 
 In torch: torch/_inductor/kernel/flex/flex_attention.py. Read next: nbcompile/gpu/flex_attention.py
 """

@@ -3,8 +3,8 @@
     aten._foreach_addcdiv.ScalarList([p0, p1], [m0, m1], [v0, v1], [s0, s1])
         ->  addcdiv(p0, m0, v0, value=s0), addcdiv(p1, m1, v1, value=s1)
 
-A step over a thousand parameters is captured as some twenty such nodes. Taken
-apart here, and not before AOTAutograd, it stays twenty nodes in every pass on graphs;
+A step over a thousand parameters is captured as some twenty such nodes. They are split up here, and not before
+AOTAutograd, so every pass on graphs handles only twenty nodes;
 and as parameters of one shape have loops that are equal text, few kernels are compiled.
 
 In torch: torch/_inductor/lowering.py (register_foreach_pointwise), codegen/triton_combo_kernel.py

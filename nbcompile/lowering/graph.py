@@ -264,7 +264,7 @@ class _Lowering:
             try:
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, UnsupportedDtype) as error:
-                # A lowering may have appended buffers before it failed: nothing reads them, and dead code elimination
+                # A lowering may have appended buffers before it raised: nothing reads them, and dead code elimination
                 # removes them.
                 reason = str(error)
         # The layout of ATen's results is known before it runs.

@@ -2,7 +2,7 @@
 
     _grouped_mm(x, w, offsets)      triton_grouped_mm0(x, w, offsets, out)
 
-A node without a kernel has the reason.
+If a node has no kernel, its mark is the reason.
 
 In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped_products.py
 """
@@ -34,9 +34,9 @@ class GroupedLaunch:
     reason: str
     """Text for the record: why it was chosen."""
     product: fx.Node
-    """The product, of which the marked node may be what follows."""
+    """The node of the product; the marked node is the same one, or the last of its epilogue."""
     operands: tuple[fx.Node, ...] = ()
-    """Tensors that what follows reads besides."""
+    """Further tensors that the epilogue reads."""
 
 
 def lower_grouped_product(build: Builder, node: fx.Node, marked: GroupedLaunch, values: Mapping[fx.Node, Any]) -> Value:

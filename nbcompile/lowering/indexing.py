@@ -28,7 +28,7 @@ _CHEAP = 4
 
 
 def _source(build: Builder, x: Value) -> Value:
-    # An element that is gathered often would be computed as often.
+    # An element may be gathered many times, so it is stored and not recomputed each time.
     return x if is_free(x) or (cost(x.body) <= _CHEAP and isinstance(x.body, Apply)) else build.realize(x)
 
 
@@ -90,7 +90,8 @@ def _checked(body: Expr, gathers: Sequence[Gather]) -> Expr:
     for gather in gathers:
         if gather.symbol not in used:
             in_bounds = apply("ge", IndexOf(gather.symbol, torch.int64, (gather,)), constant(0, torch.int64))
-            other = constant(int(body == constant(0, body.dtype)), body.dtype)  # where both are one it is no choice
+            # Two equal branches would be simplified to one of them, without the check.
+            other = constant(int(body == constant(0, body.dtype)), body.dtype)
             body = apply("where", in_bounds, body, other)
     return body
 

@@ -124,7 +124,7 @@ def _follow(group: Group, level: fx.Node, result: fx.Node) -> None:
     #      level (the argument)     r, the launch's result for it
     while level is not group.base:
         above = _above(level)
-        if not _is_same(level, above):  # as after detach
+        if not _is_same(level, above):  # not for a ``detach``, which has nothing to put back
             users = ((user, node) for node in _copies_of(result) for user in node.users)
             up = next((user for user, node in users if _puts_back(group, user, node, level, above)), None)
             if up is None:

@@ -47,7 +47,7 @@ def lower_linear_cross_entropy(
     found = {name: (memory_for(build, fake), of_tensor(fake)) for name in names}
     add_launch(build, marked.launch, given | found, names, REASON)
     largests, totals, picks, sums = (found[name][0] for name in names)
-    # A split may have no class at all: minus infinity, and a sum of 0.
+    # A split may have no class: its largest logit is minus infinity, and its sum is 0.
     largest = build.call(aten.amax.default, largests, [0], True)
     factors = build.call(aten.exp.default, build.call(aten.sub.Tensor, largests, largest))
     total = build.call(aten.sum.dim_IntList, build.call(aten.mul.Tensor, totals, factors), [0])

@@ -58,7 +58,7 @@ def realize_before_mutation(build: Builder, values: dict[fx.Node, Any]) -> None:
     extern_buffers = build.buffers[at:]
     del build.buffers[at:]
     for node, value in values.items():
-        # If all users of a value have been lowered, it is dead or part of their bodies.
+        # If all users of a value have been lowered, it is unused or part of their bodies.
         if any(user not in values for user in node.users):
             values[node] = _realize_if_mutated(build, call, value)
     build.buffers.extend(extern_buffers)

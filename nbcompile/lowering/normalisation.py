@@ -1,8 +1,7 @@
-"""Operators that are several others: softmax, layer norm and their gradients.
+"""Composite operators: softmax, layer norm and their gradients.
 
-They arrive whole where no decomposition took them apart before. Each is
-written as the operators it consists of; scheduling puts these back into one
-loop over rows.
+They are lowered here if no decomposition replaced them before. Each is written as the operators it consists of;
+scheduling fuses these into one loop over rows.
 
     aten._softmax.default(x, 1)   amax, exp(x - max), sum, one over it, multiply
 
@@ -120,7 +119,7 @@ def layer_norm_backward(
     build: Builder, grad: Value, x: Value, shape: Sequence[Any], mean: Value, rstd: Value, weight: Value | None,
     bias: Value | None, mask: Sequence[bool],
 ) -> tuple[Value | None, Value | None, Value | None]:  # fmt: skip
-    """Gradients for the input, the weight and the bias, those that are asked for."""
+    """Gradients of the input, the weight and the bias, as far as the mask requests them."""
     g, _ = _wide(build, grad)
     wide, r, m = (build.realize_if_costly(convert(build, each, g.dtype)) for each in (x, rstd, mean))
     inner = list(range(x.ndim - len(shape), x.ndim))

@@ -89,8 +89,8 @@ def largest_and_total(build: Builder, rows: LongRows, shift: Callable[[Expr], Ex
 def mean_and_squares(build: Builder, rows: LongRows) -> tuple[Value, Value]:
     """The mean of each row, and the sum of the squares of the distances from it, both with ``keepdim``.
 
-    Both means are corrected by the sum of the distances from them, as `corrected_moments` does it: of equal numbers the
-    mean of each part is the number itself, and so is that of the row.
+    Both means are corrected by the sum of the distances from them, as in `corrected_moments`: if all numbers are equal,
+    the mean of each part is the number itself, and so is that of the row.
     """
     at, dtype = rows.at, rows.value.dtype
     split = parts(rows.value, rows.kept_dims, rows.reduced_dims, rows.number, "sum", dtype)

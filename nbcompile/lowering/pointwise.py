@@ -1,4 +1,4 @@
-"""Operators that treat every element by itself: arithmetic.
+"""Pointwise operators: each element of the result depends on one element of each operand.
 
     aten.add.Tensor(a, b)         a[i0, i1] + b[i1]            broadcast, promoted as torch does
     aten.exp.default(x)           exp(x[i0])
@@ -114,13 +114,13 @@ _ON_BOOL = {
 
 
 def arithmetic(op: str, a: Expr, b: Expr) -> Expr:
-    """An operation that on bools is a logical one."""
+    """An arithmetic operation; on bools, the logical operation that torch applies."""
     # torch.tensor(True) + True is True: on bools the sum is an or, the product an and.
     return apply(_ON_BOOL[op] if a.dtype == torch.bool else op, a, b)
 
 
 def _extreme_number(op: str, build: Builder, first: Value, second: Value) -> Value:
-    """The larger or smaller, of a number and NaN the number; of two zeros the first, in bfloat16 the second."""
+    """The larger or smaller number; NaN only if both are. Two zeros give the first, in bfloat16 the second."""
 
     def compute(a: Expr, b: Expr) -> Expr:
         return apply({"fmax": "maximum", "fmin": "minimum"}[op], a, b) if is_integral(a) else apply(op, a, b)
@@ -165,7 +165,7 @@ def logical_not(x: Expr) -> Expr:
 
 @pointwise(aten.bitwise_not.default)
 def bitwise_not(x: Expr) -> Expr:
-    """``~x``; on bools it is not."""
+    """``~x``; of bools, the logical not."""
     return apply("logical_not" if x.dtype == torch.bool else "bitwise_not", x)
 
 
@@ -241,7 +241,7 @@ def round_decimals(build: Builder, x: Value, *, decimals: int) -> Value:
         raise NoLowering(f"rounding {x.dtype} to decimals")
     if x.dtype.itemsize == 2 and x.device.type != "cpu":
         raise NoLowering("decimals of 16-bit floats: what this device's kernel rounds in between is not known")
-    # Larger powers of ten are infinite, in eager mode too: its results are NaN.
+    # Larger powers of ten are infinite, so that eager mode's results are NaN, too.
     power_of_ten = 10.0 ** abs(decimals) if abs(decimals) <= sys.float_info.max_10_exp else math.inf
 
     def compute(body: Expr) -> Expr:
@@ -261,7 +261,7 @@ def power(base: Expr, exponent: Expr) -> Expr:
             raise NoLowering("an integer power whose exponent may be negative")
         return _small_power(base, int(exponent.value)) or apply("pow", base, exponent)
     if isinstance(exponent, Constant):
-        # ATen has these cases, too, and its results may differ from pow's in the last digit.
+        # ATen has the same special cases, whose results may differ from pow's in the last digit.
         simple: dict[float, Callable[[], Expr]] = {
             0.0: lambda: constant(1, base.dtype),
             1.0: lambda: base,
@@ -274,7 +274,7 @@ def power(base: Expr, exponent: Expr) -> Expr:
         }
         if exponent.value in simple:
             return simple[exponent.value]()
-        # Products are many times cheaper than pow.
+        # A few multiplications are many times cheaper than pow.
         if exponent.value in (4, 5, 6, 7, 8):
             return _squared(base, int(exponent.value))
     if isinstance(base, Constant) and base.value == 2:
@@ -357,7 +357,7 @@ def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
 
 
 def _nextafter(build: Builder, a: Any, b: Any) -> Value:
-    """The neighbour of ``a`` towards ``b``; float16 and bfloat16 are computed in float32, which has others."""
+    """The neighbour of ``a`` towards ``b``; float16 and bfloat16 compute in float32, which has other neighbours."""
     if promoted(a, b) in (torch.float16, torch.bfloat16):
         raise NoLowering("neighbours of 16-bit floats")
     return elementwise(build, functools.partial(apply, "nextafter"), (a, b))

@@ -1,9 +1,9 @@
-"""Windows over the last dimensions: the largest, the mean, and where gradients flow back.
+"""Pooling: the maximum or the mean of windows over the last dimensions, and the gradients.
 
     max_pool2d(x, 3, stride=2)   max over r0 < 3, r1 < 3 of x[i0, i1, 2*i2 + r0, 2*i3 + r1]
     avg_pool2d backward          sum over the windows that an element is in: g[.., (i2 + p)//s - r0, ..] / size
 
-What a window has outside of the tensor is masked.
+Elements of a window outside of the tensor are masked.
 
 In torch: torch/_inductor/lowering.py (max_pool2d_with_indices, avg_pool2d). Read next:
 nbcompile/lowering/resizing.py
@@ -130,7 +130,7 @@ def _max_pool(
 ) -> tuple[Value, Value]:
     windows = _windows(build, x, count, kernel, stride, padding, dilation)
     wide = compute_dtype(x.dtype)
-    # What is outside must not win against any element.
+    # The value of elements outside must not be larger than that of any element.
     lowest = -math.inf if wide.is_floating_point else torch.iinfo(wide).min
     spread = _spread(build.realize_if_costly(x), windows, lowest, wide)
     dims = _last(spread, count)
@@ -142,8 +142,8 @@ def _max_pool(
 def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value:
     """The index in a window as the index in the tensor, counted over the dimensions that are pooled.
 
-    Only where a window holds nothing above the lowest number is the index found outside of the tensor (it is the
-    window's first); eager mode then answers the first index inside.
+    If no element of a window is above the lowest number, the index that is found is the window's first, which may be
+    outside of the tensor; eager mode then returns the first index inside.
     """
     first = which.ndim - len(windows)
 
@@ -198,7 +198,7 @@ def _avg_pool(
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the mean of {x.dtype}")
     wide = compute_dtype(x.dtype)
-    # Elements in the padding add 0; whether they are counted is the divisor's business.
+    # Elements in the padding add 0; the divisor decides whether they are counted.
     spread = _spread(build.realize_if_costly(x), windows, 0.0, wide)
     total = build.reduce(spread, _last(spread, count), False, "sum", wide, wide)
     first = total.ndim - count
@@ -221,7 +221,7 @@ def _divisor(
         #     padded tensor      [pad] x0 x1 x2 x3 [pad]
         #     window             [---------]              first = -1, end = 2
         #     divisor            3 with count_include_pad, else 2: from max(first, 0) on
-        # With ceil mode a window may end behind the padding, too: its end is cut in both cases.
+        # In ceil mode a window may end after the padding: its end is clipped in both cases.
         lengths.append(
             Min(first + window.size, window.extent + border) - (first if count_include_pad else Max(first, ZERO))
             if _is_cut(window, border)
@@ -315,11 +315,11 @@ class _Shape:
     shape: tuple[Index, ...]
 
 
-# -- as many windows as asked for ------------------------------------------------------------------
+# -- adaptive: the number of windows is given ------------------------------------------------------------------
 
 
 def _even_windows(x: Value, out: Sequence[Any]) -> list[int]:
-    """The window along each dimension, where all are equal."""
+    """The window along each dimension, if all windows have the same size."""
     found: list[int] = []
     for extent, extent_out in zip(x.size[-len(out) :], out, strict=True):
         length, parts = known_number(extent), known_number(index(extent_out))

@@ -47,7 +47,7 @@ FACTORS_AT: dict[Any, int] = {
     aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1,
     aten._grouped_mm.default: 0,
 }  # fmt: skip
-"""Products, by the position of their first factor; what comes before it is added."""
+"""Operators of products, with the position of the first factor; an argument before it is added to the product."""
 TEMPLATE = "nbcompile_template"
 """Mark of a node that is lowered to a product in a kernel: the number of parts of the sum."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -64,7 +64,7 @@ def mark(
 ) -> None:
     """Mark the products that are to be kernels, each with the number of parts of its sum (1 unless it is named)."""
     for node in graph.nodes:
-        # A graph is lowered several times, with more refused each time: old marks go.
+        # A graph is lowered several times, each time with more refused nodes: remove the old marks.
         node.meta.pop(TEMPLATE, None)
         if parts is not None and node.name not in refused and _is_possible(node, device):
             node.meta[TEMPLATE] = parts.get(node.name, 1)
@@ -83,7 +83,7 @@ def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
     left, right = operands[at : at + 2]
     sizes = (*of_tensor(left).size[-2:], of_tensor(right).size[-1])
     on_gpu = (device or result.device).type == "cuda"
-    # Along a dimension of one element there is no product of matrices, but a sum, which is bound by memory.
+    # With a dimension of one element the product is a sum, whose time is that of its memory accesses.
     return on_gpu and result.dtype in DTYPES and not any(size in (ZERO, ONE) for size in sizes)
 
 
@@ -106,7 +106,7 @@ def lower_product(build: Builder, node: fx.Node, args: Sequence[Any], kwargs: Ma
     total = product(build, left, right, rows, torch.float32)
     beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
     body = _scaled(total.body, alpha)
-    if beta != 0:  # by definition, what is multiplied by 0 is not looked at, even if it is nan
+    if beta != 0:  # by definition, beta = 0 ignores the bias, even if it is nan
         body = apply("add", body, _scaled(_added(args[0], left, right, rows, total).body, beta))
     nodes = merge_nodes(args[0].from_nodes, total.from_nodes, build.origin())
     stored = build.realize(Value(dtype, total.device, total.size, body, nodes), contiguous(total.size))

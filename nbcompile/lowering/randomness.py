@@ -2,16 +2,16 @@
 
     torch.rand(4)
     ->  seed = aten.randint(...)                    once a call, from torch's generator: torch.manual_seed holds
-        buf0[i0] = uniform(philox(seed, 0 + i0))    a pure function, which fuses and may be computed again
+        buf0[i0] = uniform(philox(seed, 0 + i0))    a pure function, which may be fused and recomputed
 
 ``philox`` scrambles seed and counter into 64 bits (Philox4x32-10, the first
 two of its words: ``tl.rand(seed, counter)`` and ``tl.randn`` give the same
-numbers). Every draw of a graph continues counting where the one before ended. All
+numbers). The counters of each draw of a graph follow those of the draw before it. All
 distributions are formulas over these bits, so that a dropout is part of the loop
 around it.
 
-By default none of this is used: ATen draws, and numbers are eager's
-(``options={"fallback_random": False}`` asks for this one).
+By default none of this is used: ATen draws, and the numbers are eager's (``options={"fallback_random": False}`` selects
+these numbers).
 
 In torch: torch/_inductor/fx_passes/replace_random.py, lowering.py
 (inductor_random). Read next: nbcompile/lowering/extern.py
@@ -42,7 +42,7 @@ DIGITS = {torch.bfloat16: 8, torch.float16: 11}
 
 
 def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
-    """64 random bits for each element of what the node returns first, and FakeTensor's word on that."""
+    """64 random bits for each element of the node's first result, and the fake tensor of that result."""
     assert build.node is not None
     if build.random_state is None:
         raise NoLowering(fallback_reason(build.node.target))
@@ -187,7 +187,7 @@ def _hits(build: Builder, probability: Any, generator: Any) -> Value:
 
 @lowering(aten.native_dropout.default)
 def native_dropout(build: Builder, x: Value, p: float, train: bool | None) -> tuple[Value, Value]:
-    """Some elements zero, the others larger, and which: the mask is what the backward pass asks for."""
+    """Dropout: some elements are zeroed, the others scaled; the backward pass needs the mask."""
     if train is False:
         return x, build.call(aten.ones_like.default, Value(torch.bool, x.device, x.size, constant(True, torch.bool)))
     drawn, predicted = _uniform(build)
@@ -224,7 +224,7 @@ def _between(build: Builder, low: Any, high: Any, generator: Any) -> Value:
 
 @lowering(aten.exponential.default)
 def exponential(build: Builder, _: Value, rate: float = 1.0, *, generator: Any = None) -> Value:
-    """The time until something happens. Never zero, of which Gumbel's softmax takes the logarithm."""
+    """The exponential distribution. Never zero, since Gumbel softmax takes the logarithm."""
     body, predicted = _uniform(build, generator)
     # 1 - body is in (0, 1], so that its logarithm is finite.
     time = apply("maximum", -apply("log", 1.0 - body), torch.finfo(body.dtype).eps / 2)

@@ -59,7 +59,7 @@ def should_realize(value: Value, node: fx.Node) -> bool:
         return True
     if len(node.users) > 1 and (body_cost > CHEAP_COST or len(reads) > CHEAP_LOADS):
         return True
-    # What loads nothing (an arange) or computes nothing is as cheap to recompute for every element as to load.
+    # A body without loads (an arange) or without operations is as cheap to recompute for each element as to load.
     return body_cost > 0 and _is_broadcast_by_user(node) and bool(reads)
 
 
@@ -133,5 +133,5 @@ def index_count(tensor: torch.Tensor) -> sympy.Expr:
 
 def _has_more_elements(small: torch.Tensor, large: torch.Tensor) -> bool:
     ratio = index_count(large) - index_count(small)
-    # With symbols the difference may be positive: it is taken to be.
+    # With symbols the sign of the difference may be unknown: it is assumed to be positive.
     return not (isinstance(ratio, sympy.Integer) and ratio <= 0)

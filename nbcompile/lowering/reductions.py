@@ -40,7 +40,7 @@ def all_dims(x: Value, dims: Dims) -> list[int]:
 
 
 def reduce(build: Builder, x: Value, dims: Dims, keepdim: bool, kind: str, dtype: torch.dtype | None = None) -> Value:
-    """Combine along dimensions, in a type wide enough; the result has ``dtype``."""
+    """Reduce along dimensions, in an accumulator type that is wide enough; the result has ``dtype``."""
     dtype = dtype or x.dtype
     if x.dtype not in SUPPORTED or dtype not in SUPPORTED:
         raise NoLowering(f"dtype {x.dtype}")
@@ -105,13 +105,13 @@ def _some(x: Value, dim: Dims) -> Value:
 
 @lowering(aten.amax.default)
 def amax(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
-    """The largest element; nan if there is one."""
+    """The largest element; nan if any element is nan."""
     return reduce(build, _some(x, dim), dim, keepdim, "any" if x.dtype == torch.bool else "max")
 
 
 @lowering(aten.amin.default)
 def amin(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Value:
-    """The smallest element; nan if there is one."""
+    """The smallest element; nan if any element is nan."""
     return reduce(build, _some(x, dim), dim, keepdim, "all" if x.dtype == torch.bool else "min")
 
 
@@ -210,7 +210,7 @@ def corrected_moments(build: Builder, x: Value, dim: Dims) -> tuple[Value, Value
     squares = reduce(build, elementwise(build, _square_of_distance, (x, first)), dim, True, "sum")
     error = reduce(build, distances, dim, True, "sum")
     average = build.realize(elementwise(build, lambda m, s: m + s / number(count, s.dtype), (first, error)))
-    # No variance is negative, whatever was rounded; NaN stays NaN.
+    # Rounding must not give a negative variance; NaN stays NaN.
     total = elementwise(
         build, lambda q, s: apply("maximum", q - s * (s / number(count, s.dtype)), 0.0), (squares, error)
     )
@@ -300,7 +300,7 @@ def vector_norm(
     if not dtype.is_floating_point:
         raise NoLowering(f"the norm of {x.dtype}")
     wide = convert(build, x, compute_dtype(dtype))
-    # Of one number eager takes the size, as any order of infinity does: a power of it might be 0 or infinite.
+    # For one number eager returns the absolute value, as with an infinite order: its power might be 0 or infinite.
     of_one = ord != 0 and all(is_one(x.size[at]) for at in all_dims(x, dim))
     # Each norm is a pointwise operator, a reduction, and a pointwise operator again: all three fuse.
     before, kind, after = _norm_of(math.inf if of_one else float(ord))

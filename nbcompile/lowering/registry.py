@@ -34,7 +34,7 @@ def lowering(*targets: Any) -> Callable[[Lowering], Lowering]:
 
     def register(function: Lowering) -> Lowering:
         for target in targets:
-            # The later import would win, and which one that is nobody sees.
+            # With two lowerings, the order of imports would decide which one is used.
             if target in LOWERINGS:
                 raise ValueError(f"{target} is lowered twice: by {LOWERINGS[target].__name__} and {function.__name__}")
             LOWERINGS[target] = function

@@ -21,7 +21,7 @@ def require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
     """Refuse a tensor that is not plain numbers at strides: sparse, quantized, nested, or with the negative bit."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
         raise UnsupportedGraph(f"{node.name} is not a strided tensor")
-    # The imaginary part of a conjugated tensor, say. A kernel would read the numbers without their other sign.
+    # Example: the imaginary part of a conjugated tensor. A kernel would read the stored numbers, with the wrong sign.
     if tensor.is_neg():
         raise UnsupportedGraph(f"{node.name} has the negative bit")
 

@@ -2,7 +2,7 @@
 
     upsample_nearest2d(x, (8, 8))     x[i0, i1, i2//2, i3//2]                         of an x of 4 by 4
     upsample_linear1d(x, 8)           x[i0, i1, p] and x[i0, i1, p + 1], weighted     p = max((2*i2 - 1)//4, 0)
-    reflection_pad1d(x, (2, 2))       x[i0, 7 - max(...)]                             the index goes back at the ends
+    reflection_pad1d(x, (2, 2))       x[i0, 7 - max(...)]                             the index is reflected at the ends
 
 Where one size is a multiple of the other the index is an expression over the
 loops; otherwise it is computed as ATen computes it, in float.
@@ -188,7 +188,7 @@ def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool
 
 
 def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales: Sequence[float | None]) -> Value:
-    """Each element is between 2, 4 or 8 others, weighted by how near it is to them."""
+    """Each element is a weighted sum of 2, 4 or 8 neighbours; a weight decreases with the distance."""
     if not x.dtype.is_floating_point:
         raise NoLowering("an image of whole numbers is rounded in a way of its own")
     leading, sizes, wide = x.ndim - len(out), indices(out), compute_dtype(x.dtype)
@@ -243,7 +243,7 @@ def upsample_trilinear3d(
 
 
 def _reflected(coordinate: Index, extent: Index) -> Index:
-    """Back again at both ends, which are not repeated."""
+    """An index, reflected at both ends; the last elements are not repeated."""
     # Of 4 elements:  coordinate  -2 -1  0  1  2  3  4  5
     #                 element      2  1  0  1  2  3  2  1
     from_front = Max(coordinate, -coordinate)

@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 
 def _scanned(build: Builder, x: Value, dim: int, kind: str, dtype: torch.dtype) -> Value:
-    """Combine along a dimension in a type wide enough; the result has ``dtype``."""
+    """Scan along a dimension, in an accumulator type that is wide enough; the result has ``dtype``."""
     if x.dtype not in SUPPORTED or dtype not in SUPPORTED:
         raise NoLowering(f"dtype {x.dtype}")
     if x.ndim == 0 or is_one(x.size[dimension(dim, x.ndim)]):
@@ -37,7 +37,7 @@ def _scanned(build: Builder, x: Value, dim: int, kind: str, dtype: torch.dtype) 
         return build.call(aten.add.Tensor, only, 0.0) if is_added else only
     accumulate = compute_dtype(dtype)
     if kind in ("sum", "prod") and accumulate == torch.float32 == dtype and x.device.type == "cpu":
-        accumulate = torch.float64  # as in eager: what overflows on the way may come back
+        accumulate = torch.float64  # as in eager: a partial result may overflow float32 although the final one does not
     return split_scan.scan(build, convert(build, x, dtype), dimension(dim, x.ndim), kind, dtype, accumulate)
 
 

@@ -46,7 +46,7 @@ def _sum_kind(target: Value) -> str:
 def index_put(
     build: Builder, x: Value, index_tensors: Sequence[Value | None], values: Value, accumulate: bool = False
 ) -> Value:
-    """Index tensors broadcast together say where; a mask with one value is a choice for each element."""
+    """Store at the broadcast index tensors; a boolean mask with one value becomes a ``where``."""
     given = {at: each for at, each in enumerate(index_tensors) if each is not None}
     require_same_device(x, values, *given.values())
     masks = [each for each in given.values() if each.dtype in (torch.bool, torch.uint8)]
@@ -80,7 +80,8 @@ def _masked_put(
         raise NoLowering("a mask as an index: how many values are taken depends on data")
     while mask.ndim < x.ndim:
         mask = build.call(aten.unsqueeze.default, mask, -1)
-    # x[mask] = 0 is where(mask, 0, x), whose size is known. More values would have to be counted off by the mask.
+    # x[mask] = 0 is where(mask, 0, x), whose size is known. With several values, the position of each would depend on
+    # the mask's elements before it.
     number = reindexed(values, (), [ZERO] * values.ndim)
     changed = convert(build, number, x.dtype)
     if accumulate:
@@ -118,7 +119,7 @@ def scatter_add(build: Builder, x: Value, dim: int, ids: Value, source: Value) -
 def scatter_reduce(
     build: Builder, x: Value, dim: int, ids: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
-    """Any of the reductions, with or without what was there before."""
+    """Any of the reductions, with or without the old elements."""
     # The mean needs the number of updates of each element.
     if reduce not in _KINDS or x.dtype == torch.bool:
         raise NoLowering(f"scatter_reduce with {reduce} of {x.dtype}")
@@ -143,7 +144,7 @@ def _along(build: Builder, x: Value, dim: int, ids: Value, source: Any, kind: st
         raise NoLowering("scatter with a scalar")
     require_same_device(x, ids, *([source] if isinstance(source, Value) else []))
     dim = dimension(dim, x.ndim)
-    # The source may be larger than the index: only as much of it as there are indices is read.
+    # The source may be larger than the index: only its part of the index's size is read.
     source = _everywhere(x, source, ids.size) if not isinstance(source, Value) or not source.ndim else source
     symbol, gathered = build.gather(ids, x.size[dim], wraps=False, dim=dim)
     position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]

@@ -58,7 +58,7 @@ def slice_scatter(
     conditions: list[Expr] = []
     if first != ZERO:
         conditions.append(at_least(along, first))
-    # Behind the last element that is written: x[0:7:3] writes 0, 3 and 6.
+    # The end, one after the last element that is written: x[0:7:3] writes 0, 3 and 6.
     past = first + stride * (extent - 1) + 1
     if not known_equal(past, x.size[dim]):
         conditions.append(below(along, past))
@@ -128,8 +128,8 @@ def as_strided_scatter(
 
 def _in_view(rest: Index, steps: Sequence[tuple[int, int, int]], ranges: Ranges) -> tuple[dict[int, Index], list[Expr]]:
     """The position of an offset along each dimension of a strided view, and the conditions under which it has one."""
-    # The other way round than a read: for each element of x, is it in the view, and where? The offset is divided by
-    # the strides, from the largest on, as a number into its digits:
+    # The inverse of a read: for each element of x, compute whether it is in the view, and at which position. The offset
+    # is divided by the strides, the largest first, as a number is divided into its digits:
     #     position of dim = rest // stride,  must be below its extent;  rest = rest % stride
     # What is left in the end must be 0: elements between those of the view keep x.
     position: dict[int, Index] = {}

@@ -83,11 +83,12 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     programs = -(-result_count // COLUMNS_PER_PROGRAM) if along_columns else result_count
     if programs >= ENOUGH_PROGRAMS or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
-    # As many parts as run at once; but a part must be long enough to be worth a program.
+    # As many parts as can run in parallel; but each part must be long enough for a program of its own.
     column = MIN_COLUMN if result_count * length < MANY_ELEMENTS else MIN_COLUMN_OF_MANY
     shortest = column if along_columns else MIN_ROW
     most = min(MAX_PROGRAMS // programs, length // shortest)
-    # Parts of equal length need no mask. Down to a quarter of the most, idle processors cost less than one would.
+    # Parts of equal length need no mask. Down to a quarter of the maximal number, idle multiprocessors cost less than a
+    # mask.
     dividing = (parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0)
     return next(dividing, -(-length // _rounded_length(length, most)))
 
@@ -110,7 +111,7 @@ def number_of_parts(
 def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int]) -> bool:
     """Return whether most loads are contiguous along a kept dimension: an outer reduction.
 
-    What is the same for all that is reduced does not count: it is small, and loaded once.
+    A load that does not depend on the reduced dimensions does not count: it is small, and executed once.
     """
     # Of x[128*i0 + r0] neighbours are reduced (rows); of x[i0 + 128*r0] they are kept (columns).
     columns = rows = 0
@@ -124,7 +125,7 @@ def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int],
 
 
 def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: str) -> int:
-    """Number of rows, where a value of rows is reduced as a whole that has something of each row; otherwise 0.
+    """Number of rows, if a full reduction reads a value that depends on a reduction of each row; otherwise 0.
 
     ((x - mean) ** 2).sum(), mean of each row      a partial sum for each row: computed in the kernel of the row
     """
@@ -137,7 +138,7 @@ def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: s
 
 
 def _rows_with(load: Load, wide: Mapping[Symbol, int]) -> int:
-    """Number of rows that a load has one element of each of; 0 if it has others, or if rows would be no good parts."""
+    """Number of rows if the load has one element for each row and rows are suitable parts; otherwise 0."""
     used = {symbol for position in load.index for symbol in position.free_symbols}
     own = [variable for variable in wide if variable in used]
     count = math.prod(wide[variable] for variable in own)
@@ -245,7 +246,7 @@ def identity(kind: str, dtype: torch.dtype) -> Expr:
 def _first_index(
     build: Builder, split: Value, at: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype
 ) -> Value:
-    """The first index of the best element: the first one of the first part whose best is as good as that of all."""
+    """The first index of the best element: that in the first part whose best element equals the best of all."""
     #     argmax of    3 9 1 | 9 2 9 | 4 0 9      three parts of three, and the best of all is 9
     #     best of part     9       9       9      every part has it
     #     its index        1       0       2
@@ -260,7 +261,8 @@ def _first_index(
     mine, of_all = best_of_part.body, everywhere.body
     is_best = apply("eq", mine, of_all)
     if accumulate.is_floating_point:
-        is_best = apply("logical_or", is_best, apply("isnan", mine))  # nan is the best of all, and equal to nothing
+        # nan is the extremum of any row that has one, but compares equal to nothing.
+        is_best = apply("logical_or", is_best, apply("isnan", mine))
     candidate = apply("add", indices.body, IndexOf(loop_variable(at) * length, torch.int64))
     none = constant(torch.iinfo(torch.int64).max, torch.int64)
     candidates = replace(indices, body=apply("where", is_best, candidate, none), size=(*size[:at], parts))

@@ -1,11 +1,11 @@
-"""Split scans: a scan with too few GPU programs is done in parts, and each adds what the parts before it give.
+"""Split scans: a scan with too few GPU programs is done in parts, each combined with the result of the parts before it.
 
     x.cumsum(0) of 1 Mi numbers      buf0[i0]     = sum over r0 < 2048 of x[2048*i0 + r0]        512 programs at once
                                      buf1[i0]     = buf0[0] + ... + buf0[i0]
                                      buf2[i0, i1] = x[2048*i0] + ... + x[2048*i0 + i1]           512 programs at once
                                      result       = buf2[i0, i1] + (buf1[i0 - 1], or 0 in the first part)
 
-What is scanned is read twice, but if one program scans it, it waits for memory in every step. On a CPU each thread
+The input is read twice, but a single program would wait for memory in every step. On a CPU each thread
 has rows of its own, so no scan is split there.
 
 In torch: torch/_inductor/ir.py (SplitScan), which lets a program wait for the one before it. Read next:

@@ -49,7 +49,7 @@ def lower_launch(
     # Buffers over one memory change together.
     own = (sorted(group.buffers) for group in found)
     mutated = tuple(dict.fromkeys((*(arguments[name].buffer for name in names), *itertools.chain(*own))))
-    # The first two are positions in torch's table of kernels: a graph has no other way to hold a Python object.
+    # The first two are positions in torch's table of kernels: a graph cannot hold a Python object.
     launch = {
         "kernel_idx": keywords["kernel_idx"], "constant_args_idx": keywords["constant_args_idx"],
         "grid": list(keywords["grid"]), "tma_descriptor_metadata": dict(keywords["tma_descriptor_metadata"]),

@@ -112,7 +112,7 @@ def broadcast_to(value: Value, size: Sequence[Index]) -> Value:
     if value.size == tuple(size):
         return value
     missing = len(size) - value.ndim
-    # All iterations read element 0 of a dimension of size 1. Dimensions that are missing are the first ones:
+    # All iterations read element 0 of a dimension of size 1. Missing dimensions are the leading ones:
     #      value   (3, 1)        position   i1, 0
     #      size    (2, 3, 4)     loops      i0, i1, i2
     position = [ZERO if is_one(extent) else loop_variable(at + missing) for at, extent in enumerate(value.size)]

@@ -46,7 +46,7 @@ _TO_THE_END = 2**63 - 1
 
 
 def dimension(dim: int, ndim: int) -> int:
-    """A dimension counted from the front (a scalar has one to name)."""
+    """A dimension counted from the front (a scalar accepts 0 and -1)."""
     return dim % max(ndim, 1)
 
 
@@ -61,7 +61,7 @@ def alias(_: Builder, x: Value) -> Value:
 
 @lowering(aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten._reshape_alias.default)
 def reshape(_: Builder, x: Value, size: Sequence[Any], *__: Any) -> Value:
-    """The elements in order, counted into another shape."""
+    """The elements in row-major order, with another shape."""
     new = _with_inferred(indices(size), x.size)
     if new == x.size:
         return x
@@ -108,7 +108,7 @@ def _groups(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[tuple[tuple[
     one, two = ONE, ONE
     stop, ended = 0, 0
     while stop < len(old) or ended < len(new):
-        # Take from the side that is behind; both where they are level.
+        # Advance the list with the smaller product; both if the products are equal.
         if stop < len(old) and (ended >= len(new) or known_equal(one, two) or _smaller(one, two)):
             one = one * old[stop]
             stop += 1
@@ -170,7 +170,7 @@ def t(build: Builder, x: Value) -> Value:
 
 @lowering(aten.expand.default)
 def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False) -> Value:
-    """Dimensions of size 1 repeated."""
+    """Repeat dimensions of size 1."""
     wanted = indices(size)
     missing = len(wanted) - x.ndim
     full = tuple(x.size[at - missing] if extent == -1 and at >= missing else extent for at, extent in enumerate(wanted))
@@ -179,7 +179,7 @@ def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False)
 
 @lowering(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
 def squeeze(_: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Value:
-    """Dimensions of size 1 left out."""
+    """Remove dimensions of size 1."""
     if dim is None:
         squeezed = set(range(x.ndim))
     else:
@@ -193,7 +193,7 @@ def squeeze(_: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Val
 
 @lowering(aten.unsqueeze.default)
 def unsqueeze(_: Builder, x: Value, dim: int) -> Value:
-    """A dimension of size 1 put in."""
+    """Insert a dimension of size 1."""
     at = dim % (x.ndim + 1)
     size = [*x.size[:at], ONE, *x.size[at:]]
     # The variable of the new dimension is in no index: it has only one value.
@@ -212,7 +212,7 @@ def moved_along(x: Value, dim: int, size: Index, coordinate: Index) -> Value:
 
 @lowering(aten.select.int)
 def select(_: Builder, x: Value, dim: int, at: Any) -> Value:
-    """One index of a dimension, which goes."""
+    """Select one index of a dimension, and remove the dimension."""
     dim = dimension(dim, x.ndim)
     coordinate = from_the_end(index(at), x.size[dim])
     position = [coordinate if n == dim else loop_variable(n - (n > dim)) for n in range(x.ndim)]
@@ -337,7 +337,7 @@ def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
 def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset: Any = None) -> Value:
     """View with any strides over a tensor's memory; possible where its elements are there in order.
 
-    The memory may be none that a kernel fills: an element of the view is the element of the value that would be there.
+    The value need not be in memory: an element of the view is the value's element that would have this address.
     """
     fake = build.node.args[0].meta["val"] if build.node is not None and build.node.args else None  # type: ignore[union-attr]
     if not isinstance(fake, torch.Tensor):
@@ -372,7 +372,7 @@ def _is_row_major(layout: Layout) -> bool:
 
 @lowering(aten.flip.default)
 def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
-    """Some dimensions backwards."""
+    """Reverse some dimensions."""
     flipped = {dimension(dim, x.ndim) for dim in dims} if x.ndim else set()
     position = [x.size[at] - 1 - loop_variable(at) if at in flipped else loop_variable(at) for at in range(x.ndim)]
     return reindexed(x, x.size, position)
@@ -380,7 +380,7 @@ def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
 
 @lowering(aten.roll.default)
 def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Value:
-    """Shift along the dimension; what falls off comes in again at the front."""
+    """Rotate along dimensions: elements beyond the end continue at the front."""
     if not dims:
         flat = reshape(build, x, [-1])
         return reshape(build, roll(build, flat, shifts, [0]), x.size)
@@ -391,7 +391,7 @@ def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = 
         if by is None:
             raise NoLowering("a roll by a symbolic distance")
         if extent is None:
-            # by * (size - 1) is -by, but for whole turns, and never negative.
+            # by * (size - 1) is congruent to -by modulo the size, and never negative.
             forward = by * (x.size[at] - 1) if by > 0 else sympy.Integer(-by)
             x = moved_along(x, at, x.size[at], Mod(loop_variable(at) + forward, x.size[at]))
         elif extent and by % extent:
