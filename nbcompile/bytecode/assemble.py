@@ -4,10 +4,9 @@
     FOR_ITER   target=<Label>    ->   5D 09          (and 90 01 before it, where 9 is too far for a byte)
     Protection(<Label>, 1, True)      14 to 40 -> 96 [1] lasti
 
-Meanings become numbers again: names and constants are looked up in the tables
-of the code object that the new one is modelled on (and appended where missing),
-labels become distances, EXTENDED_ARG and CACHE units come back, and the tables
-of source positions and of protected ranges are written anew.
+Values of arguments become numbers: names and constants are looked up in the tables of the original code object (and
+appended where missing), labels become distances, EXTENDED_ARG prefixes and CACHE units are inserted, and the tables of
+source positions and of protected ranges are rebuilt.
 
 In torch: torch/_dynamo/bytecode_transformation.py (assemble). Read next:
 nbcompile/rewriting/resume.py, which uses it
@@ -33,7 +32,7 @@ def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any
 
     Args:
         instructions: the body; every label that is used must be on an instruction.
-        like: gives everything else.
+        like: the code object with all other attributes.
         **changes: as in ``CodeType.replace``: ``co_name``, ``co_varnames``...
     """
     return assemble_with_offsets(instructions, like, **changes)[0]
@@ -56,20 +55,21 @@ def assemble_with_offsets(
             "co_consts": tuple(tables.constants),
             "co_names": tuple(tables.names),
             "co_nlocals": len(tables.varnames),
-            # Never less than the original: the interpreter reserves this much, and too little would corrupt memory.
+            # Never less than the original: the interpreter reserves this much for the stack, and too little would
+            # corrupt memory.
             "co_stacksize": max(like.co_stacksize, greatest_depth(list(instructions))),
             "co_linetable": _position_table(units, first_line),
             "co_exceptiontable": _exception_table(units, offsets),
         }
     )
-    # The first unit of each instruction: reversed, the earlier unit overwrites the later ones.
+    # The first unit of each instruction: in reversed order, the entry of the first unit overwrites those of later ones.
     first_unit = {unit.index: offset for unit, offset in zip(reversed(units), reversed(offsets[:-1]), strict=True)}
     return code, tuple(2 * first_unit[index] for index in range(len(instructions)))
 
 
 @dataclass(slots=True)
 class _EncodedInstruction:
-    """One instruction about to be written; ``arg`` of a jump is known last."""
+    """One instruction to be written; ``arg`` of a jump is computed last."""
 
     index: int
     instruction: Instruction
@@ -166,9 +166,8 @@ def _prefixes(arg: int) -> int:
 def _lay_out(units: list[_EncodedInstruction]) -> list[int]:
     """Set the distances of jumps; give the position of each unit, and the end, in code units.
 
-    A prefix that a far jump needs moves everything behind it, which may make
-    another jump far: repeat until nothing grows. Nothing ever shrinks, so this
-    ends.
+    A prefix that a far jump needs moves all later units, which may make another jump far: repeat until no instruction
+    grows. None ever shrinks, so this terminates.
     """
     unit_indices = {unit.instruction.label: position for position, unit in reversed(list(enumerate(units)))}
     jumps = [(position, unit) for position, unit in enumerate(units) if unit.instruction.target is not None]
@@ -178,7 +177,7 @@ def _lay_out(units: list[_EncodedInstruction]) -> list[int]:
             offsets.append(offsets[-1] + unit.size())
         grew = False
         for position, unit in jumps:
-            # From the end of the jump, where the program counter is when it runs.
+            # Relative to the end of the jump, where the program counter is when it runs.
             distance = offsets[unit_indices[unit.instruction.target]] - offsets[position + 1]
             assert distance == 0 or (distance < 0) == is_backward(unit.opcode), f"{unit.instruction}: wrong way"
             unit.arg = abs(distance)
@@ -222,7 +221,7 @@ def _exception_entry(start: int, size: int, target: int, protection: Protection)
 
 
 def _big_endian(number: int) -> bytes:
-    """Six bits a byte, high bits first; bit 64 says that more follows."""
+    """Six bits in each byte, high bits first; bit 64 is set if another byte follows."""
     digits = [number & 63]
     while number := number >> 6:
         digits.append(number & 63 | 64)
@@ -287,7 +286,7 @@ def _signed(number: int) -> bytes:
 
 
 def _little_endian(number: int) -> bytes:
-    """Six bits a byte, low bits first; bit 64 says that more follows."""
+    """Six bits in each byte, low bits first; bit 64 is set if another byte follows."""
     written = bytearray()
     while number >= 64:
         written.append(number & 63 | 64)

@@ -4,7 +4,7 @@
 loop in the middle of the function, around which its variables are saved:
 
     [i * 2 for i in xs]      GET_ITER
-                             LOAD_FAST_AND_CLEAR i     begins here: the stack holds the iterator
+                             LOAD_FAST_AND_CLEAR i     begins here: the iterator is on the stack
                              SWAP; BUILD_LIST; SWAP
                              FOR_ITER ...              the loop
                              END_FOR                   ended here: saved values, and the list

@@ -1,7 +1,7 @@
 """Dialects: the differences between the bytecodes of CPython 3.11, 3.12 and 3.13, as tables.
 
-The bytecode changes with every minor version; nearly all of that is a matter
-of spelling. Code that works on instructions asks these tables and stays one:
+The bytecode changes with every minor version; nearly all changes are names of opcodes. Code that works on instructions
+uses these tables and is the same for all versions:
 
     3.11  POP_JUMP_FORWARD_IF_FALSE          jump_condition(...) == "false"
     3.13  POP_JUMP_IF_FALSE                  jump_condition(...) == "false"
@@ -35,11 +35,11 @@ class Dialect:
     compare_shift: int
     """COMPARE_OP's operator is ``dis.cmp_op[arg >> compare_shift]``."""
     compare_to_bool: int
-    """The bit of COMPARE_OP's argument that says: convert the result to bool."""
+    """The bit of COMPARE_OP's argument that is set if the result is converted to bool."""
     flag_bits: dict[str, int]
     """Low bits of an argument that are flags, below an index into co_names."""
     pseudo: dict[str, str] = field(default_factory=dict)
-    """Spellings of ours for what the interpreter folds into another opcode."""
+    """Names of our own for operations that the interpreter folds into another opcode."""
 
 
 _DIALECTS = (
@@ -161,7 +161,7 @@ SUPERINSTRUCTIONS: dict[str, tuple[str, str]] = {
     "STORE_FAST_LOAD_FAST": ("STORE_FAST", "LOAD_FAST"),
     "STORE_FAST_STORE_FAST": ("STORE_FAST", "STORE_FAST"),
 }
-"""Two instructions in one; each of the two indices has four bits (3.13)."""
+"""Superinstructions on locals; each of the two indices has four bits (3.13)."""
 
 EXPANSIONS: dict[str, tuple[str, str]] = {
     **SUPERINSTRUCTIONS,

@@ -46,7 +46,7 @@ class ExceptionEntry:
 
 
 def disassemble(code: CodeType) -> list[Instruction]:
-    """Read a code object; ``assemble(disassemble(code), code)`` means the same."""
+    """Disassemble a code object; ``assemble(disassemble(code), code)`` is equivalent to it."""
     units = list(_units(code.co_code))
     # Jumps and handlers lead to offsets. Labels replace offsets, so that instructions can be inserted.
     table = exception_table(code)
@@ -125,7 +125,7 @@ class _Arguments:
             return True
         if self.slots[slot] not in self.code.co_cellvars:
             return False
-        # An argument that is a cell too; inlined comprehensions may use its slot for a plain local meanwhile.
+        # An argument that is a cell too; inlined comprehensions may use its slot for a plain local.
         # A cell is loaded only to build a closure: LOAD_FAST+, BUILD_TUPLE, LOAD_CONST <code>.
         following = index
         while self.units[following].opcode == "LOAD_FAST":
@@ -158,7 +158,7 @@ class _Arguments:
 
 
 class _Protections:
-    """The exception table, asked in ascending order of offsets."""
+    """The exception table, queried in ascending order of offsets."""
 
     def __init__(self, table: list[ExceptionEntry], labels: dict[int, Label]) -> None:
         self.rows = [(entry, Protection(labels[entry.target], entry.depth, entry.lasti)) for entry in table]
@@ -166,7 +166,7 @@ class _Protections:
 
     def at(self, offset: int) -> Protection | None:
         """The range that protects an offset."""
-        # Rows are sorted and do not overlap, and offsets are asked for in order: the next row is all that is needed.
+        # Rows are sorted and do not overlap, and offsets are queried in order, so only the next row is needed.
         while self.next < len(self.rows) and self.rows[self.next][0].end <= offset:
             self.next += 1
         if self.next < len(self.rows) and self.rows[self.next][0].start <= offset:

@@ -4,8 +4,8 @@
     print(y)           live before:  x, y      depth 0
     return x           live before:  x         depth 0
 
-All three answers follow exception handlers too: what a handler reads is live
-wherever its protected range can raise.
+All three analyses include exception handlers: a variable that a handler reads is live wherever its protected range can
+raise.
 
 In torch: torch/_dynamo/bytecode_analysis.py. Read next:
 nbcompile/bytecode/assemble.py (needs the depth), nbcompile/rewriting/resume.py
@@ -66,7 +66,7 @@ def reachable(instructions: list[Instruction], start: int = 0) -> frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions ``start`` to ``end`` (exclusive) that run in a row; indices of the blocks that may follow."""
+    """A basic block: the instructions ``start`` to ``end`` (exclusive), and indices of the blocks that may follow."""
 
     start: int
     end: int
@@ -76,7 +76,7 @@ class Block:
 
 
 def blocks(instructions: list[Instruction]) -> list[Block]:
-    """Cut the code wherever control can enter or leave, and where protection changes."""
+    """Divide the code into basic blocks: where control can enter or leave, and where protection changes."""
     following, handler = successors(instructions), handlers(instructions)
     starts = [
         # A block begins at the code's start, at a label, after a jump, and where the handler changes.
@@ -108,7 +108,7 @@ def stack_effect(instruction: Instruction, jumps: bool = False) -> int:
         case "RETURN_GENERATOR":
             return 1  # the generator starts with the value sent to it, which dis counts elsewhere
         case "PRECALL":
-            return 0  # 3.11: dis books the arguments' popping here; CALL does it
+            return 0  # 3.11: dis counts the removal of the arguments here; CALL does it
         case "CALL" if HERE.version == (3, 11):
             return -(instruction.arg or 0) - 1
         case opcode:
@@ -134,8 +134,8 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         depths[index] = here
         instruction = instructions[index]
         if instruction.protection is not None:
-            # CPython cuts the stack to ``depth``, then pushes the last instruction's offset (if asked
-            # to) and the exception.
+            # CPython pops the stack to ``depth``, then pushes the offset of the last instruction (if ``lasti``) and the
+            # exception.
             depth_in_handler = instruction.protection.depth + instruction.protection.lasti + 1
             pending.append((index_of[instruction.protection.target], depth_in_handler))
         if instruction.target is not None:
@@ -149,7 +149,7 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     """Stack slots of each instruction that save what was being handled outside a handler, lowest first.
 
     ``PUSH_EXC_INFO`` at the start of a handler makes its exception the current
-    one and leaves the one before it on the stack; ``POP_EXCEPT`` puts that back.
+    one and leaves the one before it on the stack; ``POP_EXCEPT`` restores that one.
     """
     indices = label_indices(instructions)
     depths = stack_depth(instructions)
@@ -157,8 +157,8 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     pending: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     while pending:
         index, here = pending.pop()
-        # Data flow forward along all edges; one visit per instruction is enough, since CPython's compiler gives every
-        # way to an instruction the same stack.
+        # Data flow forward along all edges; one visit per instruction is enough, since in CPython's code all paths to
+        # an instruction have the same stack.
         depth = depths[index] if index < len(instructions) else None
         if depth is None or slots[index] is not None:
             continue
@@ -200,23 +200,21 @@ def greatest_depth(instructions: list[Instruction]) -> int:
 def live_locals(instructions: list[Instruction], index: int, every: Sequence[str] = ()) -> frozenset[str]:
     """Locals and cells that may still be read once ``index`` runs, handlers included.
 
-    A cell counts as read wherever it is named at all, stores included: another
-    function may look at it. Unbinding a local counts as reading it, because it
-    raises where there is nothing to unbind.
+    A cell counts as read at each instruction that names it, stores included: another function may read it. Unbinding a
+    local counts as a read, because it raises if the local is unbound.
 
     Args:
         instructions: the code.
         index: where execution continues.
         every: the frame's variables, its first argument first (``co_varnames``).
-            They are all live if the code calls ``locals()`` or another builtin
-            that looks at its caller, and ``super()`` looks at the first. Default:
-            those that some instruction names, in no order.
+            They are all live if the code calls ``locals()`` or another builtin that reads its caller's frame;
+            ``super()`` reads the first. Default: those that some instruction names, in no order.
     """
     return _liveness(instructions, index) | _read_unnamed(instructions, every)
 
 
 def _read_unnamed(instructions: list[Instruction], every: Sequence[str]) -> frozenset[str]:
-    # Wherever these are: before ``index`` one may have been loaded that is yet to be called.
+    # In the whole code: one that was loaded before ``index`` may be called after it.
     loaded = {each.argval for each in instructions if each.opcode == "LOAD_GLOBAL"}
     if "super" not in loaded and not loaded & INTROSPECTION:
         return frozenset()
@@ -256,7 +254,7 @@ def _liveness(instructions: list[Instruction], index: int) -> frozenset[str]:
 def _live_before(block: Block, effect: _Effect, live: list[frozenset[str]]) -> frozenset[str]:
     after = frozenset().union(*(live[each] for each in block.successors))
     raised = frozenset() if block.handler is None else live[block.handler]
-    # The handler may run after any instruction of the block: no store of the block shields it.
+    # The handler may run after any instruction of the block: so a store in the block does not end the liveness.
     return (after - effect.writes) | effect.reads | raised
 
 
@@ -274,7 +272,7 @@ def _effect(instructions: list[Instruction]) -> _Effect:
 
 def possibly_unbound(code: CodeType, instructions: list[Instruction]) -> frozenset[str]:
     """Cell variables of the code that may be empty where it reads or unbinds them."""
-    # Forward data flow: the names that may be unbound before each instruction, joined over all ways that lead there.
+    # Forward data flow: the names that may be unbound before each instruction, joined over all paths to it.
     if not code.co_cellvars:
         return frozenset()
     own = frozenset(code.co_cellvars)

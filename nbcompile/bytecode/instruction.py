@@ -1,9 +1,8 @@
 """Instructions, labels and protected ranges: the vocabulary for bytecode as data.
 
-CPython stores a function's body as bytes full of numbers that depend on one
-another: jump distances, indices into tables, ranges of the exception table.
-Here each number is replaced by the thing it means, so that instructions can be
-moved, dropped and inserted freely:
+CPython stores a function's body as bytes with numbers that depend on each other: jump distances, indices into tables,
+ranges of the exception table. Here each number is replaced by its meaning, so that instructions can be moved, removed
+and inserted freely:
 
     12: FOR_ITER  9          FOR_ITER  target=<Label>
     16: STORE_FAST 2    ->   STORE_FAST argval='i'
@@ -43,8 +42,8 @@ NOWHERE = Position()
 class Protection:
     """Exception handler of a range of instructions.
 
-    The operand stack is cut to ``depth``, the instruction's own index is pushed
-    if ``lasti``, then the exception, and execution continues at ``target``. The
+    The operand stack is popped to ``depth``, the instruction's own offset is pushed if ``lasti``, then the exception,
+    and execution continues at ``target``. The
     depth is kept as CPython's compiler chose it; it cannot be recovered from
     the depth at the first protected instruction.
     """
@@ -59,8 +58,8 @@ class Instruction:
     """One instruction; ``EXTENDED_ARG`` and ``CACHE`` never appear on their own.
 
     ``argval`` is what the assembler reads for names, locals, constants and
-    jumps (``target``); of ``arg`` it then only keeps flag bits, such as the
-    low bit of ``LOAD_GLOBAL`` (dialects.FLAG_BITS). Elsewhere ``arg`` counts.
+    jumps (``target``); it then uses only the flag bits of ``arg``, such as the
+    low bit of ``LOAD_GLOBAL`` (dialects.FLAG_BITS). For other instructions it uses ``arg``.
     """
 
     opcode: str
@@ -70,7 +69,7 @@ class Instruction:
     target: Label | None = None
     """Target of a jump."""
     label: Label | None = None
-    """Set where something jumps here, or a handler begins here."""
+    """Set if a jump leads here, or a handler begins here."""
     position: Position = NOWHERE
     protection: Protection | None = None
     offset: int = -1

@@ -1,4 +1,4 @@
-"""Families of opcodes: those that one handler of the translator traces, whatever the version of Python calls them.
+"""Families of opcodes: those that one handler of the translator traces, under their names in each version of Python.
 
     FAMILIES["LOAD_FAST"]       LOAD_FAST, LOAD_FAST_BORROW, LOAD_FAST_CHECK ...
     converts_to_bool(COMPARE_OP, 3.13)    True where its argument has the bit for it

@@ -1,4 +1,5 @@
-"""Superinstructions: instructions that newer versions fold into one, expanded into the two that every version has.
+"""Superinstructions: pairs of instructions that newer versions fold into one, expanded into the two that every version
+has.
 
     3.11                    3.12              3.13
     LOAD_FAST x             LOAD_FAST x       LOAD_FAST_LOAD_FAST x, k

@@ -4,8 +4,8 @@
     a.sum()            wrapped_sum(a)
     the result         to_array(graph_out_0)                  in the residual program
 
-Each node's target is a small object that calls that counterpart on tensors and gives
-tensors back, so that the graph as a whole has only tensors.
+Each node's target is a small object that calls the counterpart on tensors and returns tensors, so that the graph has
+only tensors.
 
 In torch: torch/_dynamo/utils.py (numpy_to_tensor_wrapper, numpy_method_wrapper,
 numpy_operator_wrapper). Read next: nbcompile/tracing/variables/ndarray.py
@@ -30,7 +30,7 @@ NAMESPACES = ("", ".fft", ".linalg", ".random")
 
 
 def numpy() -> ModuleType | None:
-    """NumPy, where the program has imported it: an array cannot come from elsewhere."""
+    """NumPy, if the program has imported it: otherwise there are no arrays."""
     # The compiler itself does not import NumPy, which takes a while.
     return sys.modules.get("numpy")
 
@@ -65,7 +65,7 @@ def is_type_info_class(cls: type) -> bool:
 
 
 def is_scalar_class(cls: type) -> bool:
-    """True if it makes NumPy's scalars: np.float32."""
+    """True if it is a class of NumPy's scalars: np.float32."""
     known = numpy()
     return (
         known is not None and issubclass(cls, known.generic) and hasattr(torch_internals.torch_numpy(""), cls.__name__)
@@ -93,7 +93,7 @@ def _counterparts() -> dict[int, tuple[object, Callable[..., object]]]:
                 and callable(original)
                 and not isinstance(original, type)
             ):
-                found[id(original)] = (original, torch_function)  # of two names for one function, the last
+                found[id(original)] = (original, torch_function)  # if two names have one function, the last name
     return found
 
 
@@ -188,7 +188,7 @@ def numpy_result(function: Callable[..., object], arguments: Sequence[object], k
 
 
 def ones(sizes: Sequence[int], dtype: torch.dtype) -> object:
-    """An array to ask NumPy with."""
+    """An array of ones, for a call of NumPy's function."""
     return torch.ones(tuple(sizes), dtype=dtype).numpy()
 
 
@@ -203,7 +203,7 @@ def to_array(tensor: torch.Tensor) -> object:
 
 
 def to_scalar(tensor: torch.Tensor) -> object:
-    """A graph's output as one of NumPy's scalars, which the sum of an array is, or one of its items."""
+    """A graph's output as a NumPy scalar, such as the sum of an array or one of its items."""
     array: Any = to_array(tensor)
     return array[()]
 
@@ -215,7 +215,7 @@ def to_number(tensor: torch.Tensor) -> object:
 
 
 def from_array(array: Any) -> torch.Tensor:
-    """An array as an input of a graph: the same memory, unless the array refuses to be written."""
-    # A read-only array would be shared with a tensor that may be written to: it is copied.
+    """An array as an input of a graph: the same memory, unless the array is read-only."""
+    # A read-only array is copied: the tensor would share its memory, and may be written to.
     flags = getattr(array, "flags", None)
     return torch.as_tensor(array if flags is None or flags.writeable else array.copy())

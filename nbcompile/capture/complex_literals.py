@@ -1,4 +1,4 @@
-"""Numbers whose Python text means another number: a graph is text before it runs.
+"""Complex numbers whose ``repr`` evaluates to another number: a graph is printed as text before it runs.
 
     complex(-0.0, 0.0)      written (-0+0j), which is 0 + 0j
     complex(0.0, inf)       written infj, which is a name
@@ -12,10 +12,10 @@ import math
 
 
 class ExactComplex(complex):
-    """A complex number that is written as the call that makes it."""
+    """A complex number whose ``repr`` is a call of ``complex``."""
 
     def __repr__(self) -> str:
-        """Text that is evaluated to the same number."""
+        """Text that evaluates to the same number."""
         return f"complex({_written(self.real)}, {_written(self.imag)})"
 
 

@@ -1,8 +1,8 @@
-"""A guard: a promise about the value at an address.
+"""A guard: a condition on the value of a source.
 
 The tracer emits guards as data; guarding/check.py compiles that very list into
 torch's C++ guard tree, guarding/explain.py prints it, the record keeps it.
-What is displayed is what is executed, because it is one list.
+So the guards that are displayed are those that are evaluated.
 
     Guard(LocalSource("k"), GuardKind.EQUALS_MATCH, 3)      L['k'] == 3
 
@@ -39,7 +39,7 @@ class GuardKind(enum.StrEnum):
     DICT_KEYS = "DICT_KEYS"  # expected: tuple of keys, in order
     DICT_CONTAINS = "DICT_CONTAINS"  # expected: (key, bool)
     SET_CONTAINS = "SET_CONTAINS"  # expected: (item, bool)
-    SET_MEMBERS = "SET_MEMBERS"  # expected: frozenset of constants of DISTINCT; a set of many items has no others
+    SET_MEMBERS = "SET_MEMBERS"  # expected: frozenset of constants of DISTINCT; used for sets of many items
     SET_ORDER = "SET_ORDER"  # expected: tuple of constants of DISTINCT, the items of a set in order
     SUBCLASSES = "SUBCLASSES"  # expected: tuple of (class, abstract class, bool); value is ``abc.get_cache_token()``
     HASATTR = "HASATTR"  # expected: (name, bool)
@@ -48,7 +48,7 @@ class GuardKind(enum.StrEnum):
     RANGE_ITERATOR_MATCH = "RANGE_ITERATOR_MATCH"  # expected: (start, stop, step)
     TENSOR_MATCH = "TENSOR_MATCH"  # expected: TensorFacts
     TENSOR_SUBCLASS_METADATA_MATCH = "TENSOR_SUBCLASS_METADATA_MATCH"  # expected: the context of __tensor_flatten__
-    TENSOR_PROPERTY = "TENSOR_PROPERTY_MATCH"  # expected: (name, bool); what ``tensor_property`` says
+    TENSOR_PROPERTY = "TENSOR_PROPERTY_MATCH"  # expected: (name, bool); result of ``tensor_property``
     DIMENSION_MARKING = "DIMENSION_DYNAMIC_MARKING_GUARD"  # expected: TensorMarks
     OBJECT_ALIASING = "OBJECT_ALIASING"  # expected: another Source; value is that value
     # No source: about several values, or about the state of the process.
@@ -63,12 +63,13 @@ class GuardKind(enum.StrEnum):
 
 
 def subclass_checks(checked: Iterable[tuple[object, object, bool]]) -> tuple[tuple[type, type, bool], ...]:
-    """Answers of abstract classes about the classes of values (or classes), where that is the whole answer."""
+    """Results of ``issubclass`` for abstract classes, if they alone decided the ``isinstance`` checks of a trace."""
     answers: dict[tuple[type, type, bool], None] = {}
     for value, wanted, answer in checked:
         subject = value if isinstance(value, type) else type(value)
         if isinstance(wanted, abc.ABCMeta):
-            # A protocol with data refuses, and asks the object; other guards cover what it finds.
+            # A protocol with data members raises here: its check reads the object, and other guards cover what it
+            # reads.
             with contextlib.suppress(Exception):
                 if issubclass(subject, wanted) is answer:
                     answers[subject, wanted, answer] = None
@@ -76,7 +77,7 @@ def subclass_checks(checked: Iterable[tuple[object, object, bool]]) -> tuple[tup
 
 
 DISTINCT = frozenset((int, str, bytes, bool, type(None)))
-"""Types of constants of which two that are equal, and of one type, are the same to a program; they compare in C."""
+"""Types whose equal values of one type are indistinguishable to a program; they are compared in C."""
 
 
 def are_distinct(members: Iterable[object]) -> bool:
@@ -85,7 +86,7 @@ def are_distinct(members: Iterable[object]) -> bool:
 
 
 def tensor_property(tensor: torch.Tensor, name: str) -> bool:
-    """Value of an attribute, or of a method without arguments, of a tensor; overrides of its class are not asked."""
+    """Value of an attribute, or of a method without arguments, of a tensor; overrides of its class are not called."""
     with torch._C.DisableTorchFunction():
         answer = getattr(tensor, name)
         return bool(answer() if callable(answer) else answer)
@@ -118,20 +119,20 @@ class ShapeGuards:
     """Relations between sizes, as torch's ShapeEnv produced them.
 
     ``expressions`` are Python texts over ``L[...]``/``G[...]`` expressions, such
-    as ``2 <= L['x'].size()[0]``; ``sources`` are all addresses they mention.
+    as ``2 <= L['x'].size()[0]``; ``sources`` are all sources in them.
     """
 
     expressions: tuple[str, ...]
     sources: tuple[Source, ...]
     stacks: tuple[tuple[StackLine, ...], ...] = field(default=(), compare=False)
-    """User's code that needed each expression; () where the framework did."""
+    """User's code that required each expression; () if the framework required it."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """Reason why the framework needed each expression; "" where the user's code did."""
+    """Reason why the framework required each expression; "" if the user's code did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One promise. ``stack`` is the user's code that needed it, outermost first."""
+    """One condition. ``stack`` is the user's code that required it, outermost first."""
 
     source: Source | None
     kind: GuardKind
@@ -139,11 +140,11 @@ class Guard:
     stack: tuple[StackLine, ...] = ()
     members: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """Names that were looked up on the class (for TYPE_MATCH, and ID_MATCH on a class), each with what kind of member
-    it had then (``capture.resolution.kind_of_member``). What such a member does is guarded where it was used."""
+    it had then (``capture.resolution.kind_of_member``). The member's own behaviour is guarded where it was used."""
 
     def key(self) -> tuple[object, ...]:
-        """Equal keys: the same promise, needed once."""
-        # Anything may be expected, also a list: by identity, so that the guards are at least kept apart.
+        """Guards with equal keys are the same condition: one of them is enough."""
+        # The expected value may be unhashable, for example a list: then its identity is the key.
         try:
             hash(self.expected)
         except TypeError:

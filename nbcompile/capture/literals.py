@@ -46,7 +46,7 @@ def encode(value: object) -> Any:
     Raises:
         NotStorable: the value is not a literal.
     """
-    # By exact type: a member of an IntEnum, or an instance of a subclass of str, would come back as something else.
+    # By exact type: a member of an IntEnum, or an instance of a subclass of str, would be decoded as another value.
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -81,7 +81,7 @@ def decode(data: Any) -> Any:
             return bytes.fromhex(text)
         case ["device", str(text)]:
             return torch.device(text)
-        # The class is checked, since ``torch`` has other things under other names, which a damaged entry could ask for.
+        # The class is checked, since a damaged entry may name any other member of ``torch``.
         case ["torch", str(name)] if isinstance(found := getattr(torch, name, None), _OF_TORCH):
             return found
         case ["single", str(name)] if name in _SINGLETONS:

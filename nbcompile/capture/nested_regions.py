@@ -112,8 +112,8 @@ def _inline_call(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
 def _examples_of_call(region: torch.fx.Graph, call: torch.fx.Node) -> dict[int, object]:
     """Counterparts of the fake tensors of the region's inputs and results in one of its calls, by their ``id``.
 
-    Two calls of a region have one graph, whose fake tensors are those of the first call. One fake tensor in the results
-    of both would say that they are one tensor.
+    Two calls of a region have one graph, whose fake tensors are those of the first call. With one fake tensor, the
+    results of both calls would count as one tensor.
     """
     results = region.output_node().args[0]
     assert isinstance(results, tuple | list)

@@ -3,8 +3,8 @@
     loss = F.mse_loss(x, y)       cell.py:3: UserWarning: Using a target size (torch.Size([3])) that is different ...
 
 Tracing runs an operator on fake tensors, the next stage runs it again, and a frame whose trace is abandoned runs in
-Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and leaves them at the
-graph: the next stage does not repeat them, and a process that loads the compiled graph from disk shows them again.
+Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and stores them with
+the graph: the next stage does not repeat them, and a process that loads the compiled graph from disk shows them again.
 
 In torch: nothing; there each stage warns. Read next: nbcompile/tracing/graph/output_graph.py
 """
@@ -41,7 +41,8 @@ class OperatorWarning:
 
 @contextlib.contextmanager
 def collected(found: list[OperatorWarning], caller: str, stack: tuple[StackLine, ...]) -> Iterator[None]:
-    """Collect the warnings of an operator, also of one that fails; what the filters make an exception is raised.
+    """Collect the warnings of an operator, also of one that fails; a warning that a filter turns into an exception is
+    raised.
 
     Args:
         found: is extended by them.

@@ -1,8 +1,7 @@
 """Recipes by which the residual program reconstructs values, and the side effects that it replays.
 
-While tracing, values are symbolic. What the rest of the program needs of them
-when the graph has run is written down as a recipe, plain data that
-rewriting/residual.py turns into Python:
+While tracing, values are symbolic. A value that is needed after the graph has run is described by a recipe: plain data
+from which rewriting/residual.py generates Python:
 
     FromSource(LocalSource("x"))                        x
     GraphOutput(0)                                      graph_out_0
@@ -27,7 +26,7 @@ from nbcompile.record.model import StackLine
 
 @dataclass(frozen=True, slots=True)
 class FromSource:
-    """Read the value from where it came from."""
+    """Read the value from its source again."""
 
     source: Source
 
@@ -36,7 +35,7 @@ class FromSource:
 # code, or a tensor's.
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A value that the program keeps: spelled out where it has a literal, else in ``co_consts``."""
+    """A value of the residual program: a literal if it has one, else an object in ``co_consts``."""
 
     value: object
     name: str = "constant"
@@ -60,7 +59,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The result of calling something again: ``slice(a, b)``, ``torch.no_grad()``."""
+    """The result of a repeated call: ``slice(a, b)``, ``torch.no_grad()``."""
 
     function: Recipe
     arguments: tuple[Recipe, ...] = ()
@@ -91,14 +90,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class WaitingGenerator:
-    """A generator that waits at a ``yield``: that of a function which begins there."""
+    """A generator that is suspended at a ``yield``: created by a function that begins there."""
 
     code: CodeType
     """The code of the function that created it."""
     offset: int
     """Byte offset of its YIELD_VALUE."""
     stack: tuple[Recipe, ...]
-    """The operand stack there, without what is yielded."""
+    """The operand stack there, without the yielded value."""
     live: tuple[tuple[str, Recipe], ...]
     cells: tuple[tuple[str, Recipe], ...]
     free: tuple[tuple[str, Recipe], ...]
@@ -184,7 +183,7 @@ class DeleteAttribute:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceItems:
-    """The whole content of an existing container changes.
+    """Replace the whole content of an existing container.
 
     list and deque: ``target[:] = items`` in effect; set and dict: cleared and filled.
     """

@@ -1,7 +1,7 @@
 """Resolution of sources: the value at an address, fetched from a call's scope.
 
-Slowly and obviously: the guards and the residual program fetch the same values faster, and their
-tests compare with this. Looking runs no code of the user: no ``__getitem__``, no property, no
+The simple reference implementation: guards and the residual program fetch the same values faster, and their tests
+compare with this. It runs no code of the user: no ``__getitem__``, no property, no
 ``__torch_function__``.
 
     scope = Scope(code, {"self": model}, {}, {})
@@ -63,7 +63,7 @@ class Scope:
 
 
 def resolve(source: Source, scope: Scope) -> object:
-    """Fetch the value at an address, slowly and obviously.
+    """Fetch the value of a source, step by step.
 
     Raises whatever the look-up raises (KeyError, AttributeError, ...), as the
     state of the program may differ from the traced one.
@@ -84,7 +84,7 @@ def resolve(source: Source, scope: Scope) -> object:
         case AttrSource(base, attribute):
             return read_attribute(resolve(base, scope), attribute)
         case DrawSource() | ItemSource(DrawSource()) | ItemSource(ItemSource(DrawSource())):
-            return None  # nothing is drawn before the run
+            return None  # random numbers are drawn later, when the residual program runs
         case ItemSource(base, key):
             return read_item(resolve(base, scope), key)
         case KeySource(base, index):
@@ -116,7 +116,7 @@ def resolve(source: Source, scope: Scope) -> object:
             return read_property(resolve(base, scope), property, dim)
         case ArraySource(base):
             return from_array(resolve(base, scope))
-        case ParameterSource(base, requires_grad):  # like the one of the run, and another object
+        case ParameterSource(base, requires_grad):  # equal to that of the residual program, but another object
             data = resolve(base, scope)
             assert isinstance(data, torch.Tensor)
             return torch.nn.Parameter(data, requires_grad)
@@ -161,7 +161,7 @@ def remaining(iterator: object) -> Sequence[object]:
     """The items that an iterator over a tuple or a range has left, without advancing it."""
     # ``iter(t).__reduce__()`` is ``(iter, (t,), position)``.
     state: Any = iterator.__reduce__()
-    sequence, *position = state[1:]  # (the sequence,), and how far it is; nothing once it is at its end
+    sequence, *position = state[1:]  # (the sequence,) and the position; an exhausted iterator has no position
     left: Sequence[object] = sequence[0][position[0] if position else 0 :]
     return left
 
@@ -179,7 +179,7 @@ _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, collections.deque)
 
 def read_item(container: object, key: object) -> object:
     """Read an :class:`ItemSource` without the ``__getitem__`` and ``__missing__`` of the container's class."""
-    # Looking must not run user code, nor add a default.
+    # The look-up must not run user code, nor insert a default.
     if is_instance(container, dict):
         found = dict.get(container, key, _MISSING)
         if found is _MISSING:
@@ -192,7 +192,7 @@ def read_item(container: object, key: object) -> object:
 
 
 def has_own_items(container: object) -> bool:
-    """Return whether ``container[key]`` may run Python: its class derives from dict, say, with a ``__getitem__``."""
+    """Return whether ``container[key]`` may run Python: a ``__getitem__`` of a subclass of dict, for example."""
     return is_instance(container, _CONTAINERS) and not isinstance(
         class_attribute(type(container), "__getitem__"), (WrapperDescriptorType, MethodDescriptorType)
     )
@@ -201,8 +201,8 @@ def has_own_items(container: object) -> bool:
 def kind_of_member(cls: type, name: str) -> str:
     """The kind of member that a class has under a name, as text: "" for none; a function of a library is named.
 
-    An attribute of an instance is found otherwise once its class has a property of that name, and a method of a library
-    that is traced by its name means something else once another function replaces it.
+    If the class gets a property of that name, the look-up of an instance's attribute changes; if a library's method
+    that is traced by its name is replaced, its meaning changes.
     """
     try:
         found = class_attribute(cls, name)
@@ -216,7 +216,7 @@ def kind_of_member(cls: type, name: str) -> str:
 
 def class_attribute(cls: type, name: str, after: int = 0) -> object:
     """The unbound member that a class or its bases have under a name; AttributeError if none."""
-    # Not getattr, which binds what it finds: a function would become a method, and a property's
+    # Not getattr, which binds the member: a function would become a method, and a property's
     # code would run.
     for base in cls.__mro__[after:]:
         if name in base.__dict__:

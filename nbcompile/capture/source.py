@@ -1,4 +1,4 @@
-"""Sources: the addresses from which traced values were read.
+"""Sources: where traced values were read from, as addresses.
 
 A source is an address. It is read three ways: as the expression that guards
 and graph inputs are named after (:func:`expression`), as Python that fetches
@@ -93,7 +93,7 @@ class AttrSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class GenericAttrSource(AttrSource):
-    """An attribute as ``object.__getattribute__`` finds it, past the one that a class defines in Python."""
+    """An attribute as ``object.__getattribute__`` finds it, without the class's own ``__getattribute__``."""
 
     __hash__ = Address.__hash__
 
@@ -120,7 +120,7 @@ class KeySource(Address):
 
 @dataclass(frozen=True, slots=True)
 class ValueSource(Address):
-    """The value at a position of a dict, for keys whose ``==`` is no yes or no: tensors."""
+    """The value at a position of a dict, for keys whose ``==`` returns no bool: tensors."""
 
     base: Source
     index: int
@@ -182,7 +182,7 @@ class CellSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class MethodFunctionSource(Address):
-    """The function below a bound method or a class attribute: looked up on the type.
+    """The function of a bound method or a class attribute: looked up on the type.
 
     ``type(base).__mro__[...].__dict__[name]``: what attribute look-up finds on
     the class, before it is bound.
@@ -306,7 +306,7 @@ def expression(source: Source) -> str:
             return name
         case FunctionModeSource(index):
             return f"___get_torch_function_mode_stack_at({index})"
-        # Before AttrSource, whose subclass it is: the first pattern that fits is taken.
+        # Before AttrSource, its base class: the first matching pattern is used.
         case GenericAttrSource(base, attribute):
             return f"object.__getattribute__({expression(base)}, {attribute!r})"
         case AttrSource(base, attribute):
@@ -357,7 +357,7 @@ def root(source: Source) -> Source:
 
 
 def steps(source: Source) -> Iterator[Source]:
-    """The address and its bases: ``L['self'].weight``, then ``L['self']``."""
+    """A source and its bases: ``L['self'].weight``, then ``L['self']``."""
     yield source
     # Each step has a base, except for the first.
     while not isinstance(source, ROOTS):

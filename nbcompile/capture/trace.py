@@ -1,6 +1,6 @@
 """The result of tracing one frame.
 
-    Trace = graph + inputs + guards + what is left to do in Python
+    Trace = graph + inputs + guards + recipes of results and side effects
 
 In torch: torch/_dynamo/output_graph.py (OutputGraph) holds all this as it
 grows. Read next: nbcompile/tracing/frame/translator.py, which makes it, and
@@ -32,7 +32,7 @@ class GraphInput:
     example: object
     """FakeTensor, or a torch.SymInt for a dynamic int."""
     as_tensor: bool = False
-    """A dynamic float, or a number that is drawn: the graph takes it as a tensor."""
+    """True for a dynamic float or a number that is drawn: the graph takes it as a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class CapturedGraph:
     name: str
     """``__compiled_fn_1``."""
     symbolic: bool = False
-    """Some size or number in it is a symbol: a backend must see the examples, not the real inputs."""
+    """True if some size or number in it is a symbol: a backend must get the examples, not the real inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ResumePoint:
     """The cell variables that may still be used: recipes for the cells themselves."""
     line: int
     callee: Callee | None = None
-    """Whose rest it is, where that is not the traced frame itself but one that was inlined into it."""
+    """The inlined frame that is resumed; None if it is the traced frame itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,12 @@ class BrokenOperation:
     symbol: str = ""
     """``<``, ``+`` ..., or the attribute's name."""
     as_bool: bool = False
-    """True if the truth of the result is pushed (3.13: the jump after it accepts nothing else)."""
+    """True if the result's truth value is pushed (3.13: the jump after it accepts only a bool)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenJump:
-    """A branch on a value that only the run knows."""
+    """A branch on a value that is known at run time only."""
 
     condition: Recipe
     test: Literal["truth", "none"]
@@ -129,7 +129,7 @@ class BrokenJump:
 
 @dataclass(frozen=True, slots=True)
 class BrokenComprehension:
-    """An inlined comprehension is left to Python, as a function; what it builds is pushed."""
+    """An inlined comprehension is left to Python, as a function; its result is pushed."""
 
     begin: ResumePoint
     """The first instruction of the function, with only the iterator on its stack."""
@@ -144,7 +144,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """The graph ended here; Python does one thing and a resume function continues."""
+    """The graph ended here; Python runs one instruction, and a resume function continues."""
 
     action: BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Continue
     resume: tuple[ResumePoint, ...]
@@ -153,19 +153,21 @@ class GraphBreak:
     """The active context managers, outermost first: re-entered around the action."""
     report: Break
     earlier: tuple[Break, ...] = ()
-    """First break of the trace, if ``report`` only says why nothing could resume after it."""
+    """First break of the trace, if ``report`` only gives the reason why no resume function could continue after it."""
     callers: tuple[ResumePoint, ...] = ()
-    """A break in an inlined function (config.nested_graph_breaks): where each of its callers continues with what the
-    one before returns, innermost first."""
+    """A break in an inlined function (config.nested_graph_breaks): where each of its callers continues with the result
+    of the one before, innermost first."""
     differentiates: bool = False
-    """The action is ``torch.autograd.grad``: it may ask for the derivative of one of the graph's results by another."""
+    """The action is ``torch.autograd.grad``: it may request the derivative of one result of the graph with respect to
+    another."""
 
 
 @dataclass(slots=True)
 class Assumptions:
     """Assumptions of a trace about this process that no guard checks.
 
-    The next call need not check it, and another process that wants to use what was compiled must (fast/disk_cache/).
+    The next call in this process need not check them; another process that loads the compiled code must
+    (fast/disk_cache/).
     """
 
     members: dict[Source, object] = field(default_factory=dict)
@@ -185,12 +187,12 @@ class Assumptions:
     launch_constants: dict[int, dict[str, object]] = field(default_factory=dict)
     """Constant arguments of launches, by their numbers there."""
     obstacle: str = ""
-    """Name of what the trace depends on that only this process can know; "" for nothing."""
+    """Name of a fact of this process that the trace depends on and no other process can check; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Everything that tracing one frame found out."""
+    """The result of tracing one frame."""
 
     graph: CapturedGraph | None
     """Captured graph; None if no operator was traced."""
@@ -203,7 +205,7 @@ class Trace:
     """Function to call when the backend has run, like ``guards``."""
     assumed: Assumptions = field(default_factory=Assumptions)
     release: Callable[[], object] = tuple
-    """Function to call when guards and symbols are known: it releases what tracing knew of the call's values."""
+    """Function to call when guards and symbols are known: it releases the call's values."""
     before_graph: tuple[Recipe, ...] = ()
     """Draws from random generators and calls of ``nn.Parameter``, in order: the residual program makes them before the
     graph runs."""

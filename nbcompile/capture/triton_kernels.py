@@ -1,4 +1,4 @@
-"""Contents of a user's Triton kernel that decide its code, as data: its text, and what its global names lead to.
+"""Contents of a user's Triton kernel that decide its code, as data: its text, and the values of its global names.
 
     FACTOR = tl.constexpr(3)
 
@@ -6,7 +6,7 @@
     def scale(x, n, BLOCK: tl.constexpr): ...            ["JITFunction", "def scale(...", parameters, options,
         tl.store(x + at, twice(tl.load(x + at)))          [["FACTOR", ["constexpr", 3]], ["twice", [...]]]]
 
-Triton's own key leaves out what is read of a module (``sizes.BLOCK``), and numbers that are equal to Python (1, True).
+Triton's own key does not contain members of modules (``sizes.BLOCK``), and does not distinguish 1 from True.
 Kernels are distinguished from other objects by the names of their classes: nothing here imports Triton.
 
 In torch: nothing; JITFunction.cache_key of Triton. Read next: nbcompile/tracing/variables/triton_kernels.py
@@ -22,7 +22,7 @@ from typing import Any
 
 KINDS = ("JITFunction", "Autotuner", "Heuristics")
 Describe = Callable[[Any], Any]
-"""Puts an object into words, as JSON; raises if there are none that another process would understand."""
+"""Callback that describes an object as JSON; it raises if no description is valid in another process."""
 _OF_FUNCTIONS = ("noinline", "debug", "version")
 """Settings of ``triton.jit``."""
 _HOOKS = ("pre_hook", "post_hook")
@@ -54,26 +54,26 @@ def contents(kernel: Any, describe: Describe) -> list[Any]:
 
 
 def constant(value: Any, describe: Describe) -> Any:
-    """A constant argument of a kernel, in the same words."""
+    """The same description of a constant argument of a kernel."""
     return _Walk(describe).value(value)
 
 
 class _Walk:
-    """Follows names from function to function; each function is described once."""
+    """Traversal of names from function to function; each function is described once."""
 
     def __init__(self, describe: Describe) -> None:
         self.describe = describe
         self.seen: dict[int, int] = {}
 
     def layer(self, layer: Any) -> list[Any]:
-        """A decorator without what is inside of it, or the function."""
+        """A decorator without its inner kernel, or the function."""
         kind = type(layer).__name__
         if kind == "Heuristics":
             return [kind, [[name, self.value(function)] for name, function in layer.values.items()]]
         if kind == "Autotuner":
             names = ("keys", "reset_to_zero", "restore_value", "early_config_prune", "perf_model")
             given = [[name, self.value(getattr(layer, name, None))] for name in names]
-            # The hooks that Triton makes itself follow from the names above.
+            # The hooks that Triton creates itself follow from the names above.
             hooks = [
                 [name, self.value(getattr(layer, name))]
                 for name in _HOOKS
@@ -88,7 +88,7 @@ class _Walk:
     def function(self, function: Any) -> list[Any]:
         """A function of Triton's language, or one that Triton runs while it compiles."""
         if id(function) in self.seen:
-            # The number says which of the functions that were described before.
+            # The number is the position of the function among those that were described before.
             return ["seen", self.seen[id(function)]]  # it calls itself, or two call it
         self.seen[id(function)] = len(self.seen)
         parameters = [self._parameter(parameter) for parameter in getattr(function, "params", ())]
@@ -128,7 +128,7 @@ class _Walk:
 def _reached(function: Any) -> Iterator[tuple[str, Any]]:
     """The values that a function's names lead to outside of it: ``FACTOR``, ``sizes.BLOCK``, by way of the module.
 
-    A class is followed, too: what is read of it may be what its description leaves out.
+    A class is followed, too: its description may not contain the member that is read.
     """
     python = function.fn
     cells = zip(python.__code__.co_freevars, python.__closure__ or (), strict=True)
@@ -138,7 +138,7 @@ def _reached(function: Any) -> Iterator[tuple[str, Any]]:
         #      Table.ROWS      the class Table and its ROWS: both described
         name, *rest = path.split(".")
         if name not in scope:
-            continue  # a function of Python's, or nothing: then Triton refuses the kernel
+            continue  # a builtin of Python, or undefined: then Triton raises an error for the kernel
         value, at = scope[name], name
         while True:
             is_way = isinstance(value, ModuleType | type)
@@ -164,7 +164,7 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 def _path(node: ast.AST) -> str:
-    """``sizes.BLOCK``; "" for what is no chain of names."""
+    """``sizes.BLOCK``; "" if it is no chain of names."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and (base := _path(node.value)):

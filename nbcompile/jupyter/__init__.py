@@ -1,8 +1,8 @@
-"""Doors for notebooks: ``%load_ext nbcompile`` brings ``%%compile``, ``%compile`` and six more.
+"""Extension for notebooks: ``%load_ext nbcompile`` registers ``%%compile``, ``%compile`` and six more magics.
 
-    %load_ext nbcompile          nothing is printed, nothing changes but some magics
+    %load_ext nbcompile          nothing is printed; only magics are registered
     %%compile                    functions and modules of the cell are compiled
-    ...                          when they are called; the picture follows the output
+    ...                          when they are called; the view follows the output
     %unload_ext nbcompile        as before
 
 In torch: nothing. Read next: nbcompile/jupyter/magics.py

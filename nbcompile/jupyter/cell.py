@@ -1,7 +1,6 @@
-"""Run the text of a cell as the notebook itself would, with one change to its syntax tree.
+"""Run the text of a cell as the notebook itself does, with one change of its syntax tree.
 
-The magic hands over the cell's body; everything that a user can observe stays
-as it is without the magic:
+The magic gets the cell's body; everything that a user can observe is the same as without the magic:
 
     body    x = 1         lines keep their numbers in the visible cell,
             f(x)          inspect.getsource(f) finds the text,
@@ -40,7 +39,7 @@ class ParsedCell:
     defines: str
     """The functions and classes that it defines, for a title: ``f, Net``."""
     codes: tuple[CodeType, ...]
-    """One a statement; the statement whose value is shown is compiled in mode ``single``."""
+    """One for each statement; the statement whose value is shown is compiled in mode ``single``."""
 
 
 def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%compile") -> ParsedCell:
@@ -50,11 +49,11 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
         SyntaxError: the cell is no Python.
         UsageError: the cell awaits at its top level; a magic cannot.
     """
-    # The blank line replaces the magic's own, so that line numbers are those of the visible cell.
+    # The blank line replaces the line of the magic, so that line numbers are those of the visible cell.
     source = "\n" + shell.transform_cell(body)
     file = shell.compile.cache(source, shell.execution_count, raw_code=f"{title}\n{body}")
     tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))
-    # IPython runs such a cell in an event loop, and hands a magic only its text.
+    # IPython runs such a cell in an event loop; a magic gets only its text, and no loop.
     if awaits(tree):
         raise UsageError(
             f"{title} cannot run a cell that awaits at its top level: define the functions under the magic "
@@ -76,7 +75,7 @@ def awaits(tree: ast.Module) -> bool:
             return True
         if isinstance(node, ast.comprehension) and node.is_async:
             return True
-        # Inside of a function `await` is the function's own business.
+        # An `await` inside of a function does not count.
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting.extend(ast.iter_child_nodes(node))
     return False
@@ -90,7 +89,7 @@ def _compiled(shell: InteractiveShell, body: list[ast.stmt], file: str, interact
         "last": 1,
         "none": 0,
     }.get(interactivity, 1 if body and isinstance(body[-1], ast.Expr) else 0)
-    compiler = cast(Callable[[ast.AST, str, str], CodeType], shell.compile)  # it takes trees too
+    compiler = cast(Callable[[ast.AST, str, str], CodeType], shell.compile)  # it accepts trees, too
     # Mode "single" sends the value of an expression to the display hook, as the prompt does.
     first_shown = len(body) - shown
     silent = [compiler(ast.Module([node], []), file, "exec") for node in body[:first_shown]]
@@ -110,7 +109,7 @@ def _name_of_assigned(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def run(shell: InteractiveShell, cell: ParsedCell) -> None:
-    """Run a cell in the user's namespace. What it raises is raised."""
+    """Run a cell in the user's namespace; its exceptions propagate."""
     __tracebackhide__ = True  # for debuggers
     try:
         for code in cell.codes:
@@ -123,7 +122,7 @@ def run(shell: InteractiveShell, cell: ParsedCell) -> None:
 
 def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) -> None:
     """Have IPython print the part of a traceback that begins in the cell."""
-    # Frames above the cell are IPython's and ours, in every traceback: they say nothing about the program.
+    # Frames above the cell are IPython's and ours, in every traceback: they are not about the program.
     inner = error.__traceback__
     while inner is not None and inner.tb_frame.f_code.co_filename != file:
         inner = inner.tb_next
@@ -145,9 +144,9 @@ MOST_ALIKE = 3
 
 
 def without_repetitions(trace: TracebackType) -> tuple[TracebackType, list[str]]:
-    """A traceback in which calls of one line by itself are shown three times, and what was left out, in words.
+    """A traceback in which repeated calls of one line are shown three times, with a text for the omitted ones.
 
-    IPython folds them from 500 on, but a compiled function reaches Python's limit with fewer.
+    IPython shortens them from 500 on, but a compiled function reaches Python's recursion limit with fewer.
     """
     shown, left_out = [], []
     for (code, line), run in itertools.groupby(_parts(trace), lambda part: (part.tb_frame.f_code, part.tb_lineno)):

@@ -1,4 +1,4 @@
-"""``%compile_live``: what is compiled during a long training, in one output that changes as it happens.
+"""``%compile_live``: the frames that are compiled during a long training, in one output that is updated.
 
     %compile_live           shows counters and the last frames; they change while later cells run
     train()
@@ -54,7 +54,7 @@ class LiveOutput:
         """Count a frame and show it."""
         self.counts.receive(frame, timings)
         code_object = frame.id.partition("/")[0]
-        # Counted here: a frame says what became of it, and not how many entries its code has by now.
+        # Counted here: the record of a frame has its own status, and not the current number of entries of its code.
         self.entries[code_object] += frame.status == "compiled"
         self.last.appendleft((frame, self.entries[code_object]))
         if self.handle is not None:
@@ -102,13 +102,13 @@ class LiveOutput:
 
 
 def growth(frame: CompiledFrame, entries: int) -> str:
-    """Entries that the function has in the cache, and how many it may have."""
+    """Number of cache entries of the function, and the limit."""
     limit = f" of {frame.recompile_limit}" if frame.recompile_limit else ""
     return f"{entries}{limit} {'entry' if entries == 1 and not limit else 'entries'}"
 
 
 def reason(frame: CompiledFrame) -> str:
-    """Reason for compiling a frame, and its end."""
+    """Reason for compiling a frame, and the reason for its end."""
     cause = f"recompiled: {frame.failed_guards[0].reason}" if frame.failed_guards else frame.cause
     ends = [f"graph break: {found.title}" for found in frame.breaks]
     return "; ".join(filter(None, (cause, *ends, frame.skip_reason)))

@@ -8,8 +8,8 @@
     %compile f(x)                the same for one call of a function defined earlier
     %compile f                   from now on f is compiled when it is called
 
-A recorder listens while the cell runs. Whatever ends the cell, what was
-recorded until then is shown, and the cell's exception propagates.
+A recorder is active while the cell runs. The record is shown after the cell, even if it raised; its exception
+propagates.
 
 In torch: nothing. Read next: nbcompile/jupyter/cell.py, nbcompile/jupyter/session.py
 """
@@ -91,8 +91,8 @@ class CompileMagics(Magics):
         """Compile the functions and modules that a cell defines, run the cell, and show what the compiler did.
 
         The cell's output, value and exceptions are what they are without the
-        magic. What is compiled stays so in later cells; what happens in this
-        cell is shown. On a line, a function or a call follows the options:
+        magic. Functions stay compiled in later cells; the view shows this cell only. On a line, a function or a call
+        follows the options:
         ``%compile f(x)``, ``y = %compile --fullgraph f(x)``, ``%compile f``.
         """
         options, statement = _options(self.compile, line)
@@ -104,7 +104,7 @@ class CompileMagics(Magics):
             return None if statement.rstrip().endswith(";") else value
         if statement:
             raise UsageError(f"%%compile takes options only; {statement!r} belongs on the next line")
-        with writer.postponed():  # the thread would take the interpreter's lock from the picture
+        with writer.postponed():  # the writer's thread would compete with the view for the interpreter's lock
             return self._run(cell, options, decorate_definitions, f"%%compile {line}".rstrip())
 
     def _run(self, body: str, options: argparse.Namespace, change: cells.Change, title: str) -> object:
@@ -117,19 +117,19 @@ class CompileMagics(Magics):
             return None
         name = parsed.defines or (title if change is decorate_definitions else body.strip(" ;"))
         recorder = api.new_recorder(name, options.target or "")
-        # What is in the picture needs no warning above it.
+        # The view shows the breaks, so no warning is needed.
         recorder.shows_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._serialized_cell(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []
-        # The changed tree calls it by name. It is taken away again, so that the cell leaves nothing in the namespace.
+        # The changed tree calls it by name. It is removed afterwards, so that the namespace has only names of the user.
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
         try:
-            # A failure of ours must not cost the cell its value: it is reported, and the function runs as Python.
+            # An error of nbcompile must not prevent the cell's result: it is reported, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
             with status, api.listening(recorder), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 profile = self._run_parsed(parsed, title, profiled=options.profile)
-        # Shown before the exception is: the picture often explains it.
+        # Shown before the exception, since the view often explains it.
         except BaseException:
             self._show(recorder.record(), options, body, status)
             raise
@@ -144,7 +144,7 @@ class CompileMagics(Magics):
         return shell.user_ns.pop(VALUE, None)
 
     def _run_parsed(self, parsed: cells.ParsedCell, title: str, *, profiled: bool) -> ProfileView | None:
-        """Run the cell; its profile, if that is wanted."""
+        """Run the cell, and return its profile if that was requested."""
         assert self.shell is not None
         if not profiled:
             cells.run(self.shell, parsed)
@@ -154,7 +154,7 @@ class CompileMagics(Magics):
         return ProfileView(profiler.result())
 
     def _serialized_cell(self, parsed: cells.ParsedCell, options: argparse.Namespace) -> bytes:
-        """The cell for the other process; b"" where it cannot be sent, with a line that says why."""
+        """The cell for the other process; b"" where it cannot be sent, with a printed reason."""
         chosen = {name: getattr(options, name) for name in ("fullgraph", "dynamic", "backend", "mode")}
         try:
             return peer.job(self.shell.user_ns if self.shell else {}, parsed, chosen)
@@ -195,7 +195,7 @@ _WITH_VALUE = {"--seconds", "-o", "--output", "-s", "--show", "-b", "--backend",
 
 
 def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespace, str]:
-    """Part a magic's line into options, which come first, and the code after them, verbatim."""
+    """Split a magic's line into options, which come first, and the code after them, verbatim."""
     words, code = _words(line.strip())
     try:
         options = parse_argstring(magic, " ".join(words))
@@ -221,7 +221,7 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
 def _words(rest: str) -> tuple[list[str], str]:
     """The words of the options, and the code after them."""
     words = []
-    # Not by `shlex`: what follows the options is Python, in which quotes and spaces mean something else.
+    # Not by `shlex`: the text after the options is Python, where quotes and spaces have another meaning.
     while rest.startswith("-"):
         word, _, rest = rest.partition(" ")
         rest = rest.lstrip()

@@ -7,7 +7,7 @@
     def h(x): ...                      `h` was not called in this cell: it is compiled when it is.
     h(x), in a later cell              Nothing new was compiled: `h` ran code that was compiled before.
 
-What was called is asked of the record; what was not compiled, of what the cell's tree wrapped.
+Calls are taken from the record, and functions that were not compiled from the names that the cell's tree wrapped.
 
 In torch: nothing. Read next: nbcompile/jupyter/wrapping.py
 """

@@ -1,9 +1,10 @@
-"""``%%compile --peer``: the cell again through the real torch.compile, in a process with a copy of the notebook.
+"""``%%compile --peer``: the cell is run with the real torch.compile, too, in a process with a copy of the notebook's
+values.
 
-    sent = job(shell, parsed, options)      before the cell runs, as it may change what it reads
+    sent = job(shell, parsed, options)      before the cell runs, as it may change the values that it reads
     compare_cell(record, sent)                  after it ran: ComparisonView
 
-Only the names that the cell reads are copied. What the cell does outside of Python (files, network) happens twice.
+Only the names that the cell reads are copied. Effects outside of Python (files, network) happen twice.
 
 In torch: nothing. Read next: nbcompile/tools/compare/job.py
 """
@@ -49,5 +50,5 @@ def names(code: CodeType) -> Iterator[str]:
 
 
 def compare_cell(record: Record, sent: bytes, seconds: float) -> ComparisonView:
-    """Compare what the cell led to with what the real torch.compile does with it."""
+    """Compare the record of the cell with the results of the real torch.compile for it."""
     return ComparisonView(compare.compare_cell(record, processes.run(sent, ("torch",), seconds)["torch"]))

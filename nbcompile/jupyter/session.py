@@ -1,14 +1,14 @@
 """Session magics: settings, the session's report, reset.
 
-    %compile_config                          settings that are not as they were at first
-    %compile_config recompile_limit          what one is
-    %compile_config recompile_limit=16       from now on
-    %compile_report out.html                 all that was compiled in the notebook's cells, as one file
-    %compile_explain NB0007                  a kind of graph break: an example, and what to do
+    %compile_config                          settings that differ from their defaults
+    %compile_config recompile_limit the value of one
+    %compile_config recompile_limit=16       set one from now on
+    %compile_report out.html                 all compilations of the notebook's cells, as one file
+    %compile_explain NB0007                  a kind of graph break: an example, and the remedy
     %compile_open /tmp/trace                 a TORCH_TRACE of torch.compile, or a record, from elsewhere
     %compile_reset                           as if nothing had been compiled
 
-A cell that is run again supersedes what it led to before.
+The record of a cell that is run again replaces its earlier record.
 
 In torch: nothing; torch._dynamo.reset, torch._dynamo.config. Read next: nbcompile/views/report.py
 """
@@ -46,8 +46,8 @@ class SessionMagics(Magics):
         self._cells: dict[str, tuple[str, Record]] = {}
 
     def keep(self, cell: str, title: str, record: Record) -> None:
-        """Keep what a cell led to; of the same text only the last."""
-        # Taken out first: a cell that ran again moves to the end, in the order in which the session went.
+        """Keep the record of a cell; for equal texts only the last one."""
+        # Removed first: a cell that ran again moves to the end, so that the order is that of the session.
         self._cells.pop(cell, None)
         self._cells[cell] = (title, record)
         while len(self._cells) > MOST_CELLS:
@@ -117,7 +117,7 @@ class SessionMagics(Magics):
 
     @line_magic
     def compile_reset(self, line: str) -> None:
-        """Forget all compiled code, what was learnt about functions, and the records of earlier cells."""
+        """Forget all compiled code, the observed sizes of functions, and the records of earlier cells."""
         if line.strip():
             raise UsageError("%compile_reset takes no arguments")
         api.reset()

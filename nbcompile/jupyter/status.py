@@ -2,8 +2,7 @@
 
     nbcompile: 0/0 f, build, 3.2 s          in the cell's output; the view replaces it
 
-A thread looks at the recorder now and then. The compiler knows nothing of it, and a short
-compilation never sees it.
+A thread reads the recorder periodically. The compiler does not depend on it, and short compilations show no line.
 
 In torch: nothing; the cell is silent for as long as it takes. Read next: nbcompile/record/recorder.py
 """
@@ -26,11 +25,11 @@ from nbcompile.views.markup import escaped
 PATIENCE = 1.0
 """Seconds after which a compilation is long."""
 PERIOD = 0.25
-"""Seconds between two looks."""
+"""Seconds between two updates."""
 
 
 class Status:
-    """Watches a recorder while its ``with`` block runs."""
+    """Status line for a recorder, while the ``with`` block runs."""
 
     def __init__(self, frame_recorder: Recorder, shell: InteractiveShell) -> None:
         self._frame_recorder = frame_recorder
@@ -38,7 +37,7 @@ class Status:
         self._ends = threading.Event()
         self._handle: DisplayHandle | None = None
         self._line_shown = ""
-        # What is displayed belongs to the cell that runs, which a kernel keeps in a context variable.
+        # The output belongs to the running cell, which the kernel stores in a context variable.
         watch = contextvars.copy_context().run
         self._thread = threading.Thread(target=watch, args=(self._watch,), name="nbcompile status", daemon=True)
 
@@ -57,14 +56,14 @@ class Status:
             sys.stderr.write("\r\x1b[K")
 
     def replace(self, shown: object) -> None:
-        """Put the view where the line stood; where there was no line, below what the cell showed."""
+        """Replace the line by the view; without a line, show the view below the cell's output."""
         if self._handle is not None:
             self._handle.update(shown)
         else:
             display(shown)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
 

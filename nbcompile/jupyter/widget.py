@@ -1,9 +1,10 @@
-"""Views as widgets: for hosts that show widgets and run no scripts of outputs; and what-if against the kernel's values.
+"""Views as widgets: for hosts that show widgets but run no scripts of outputs; and what-if queries with values of the
+kernel.
 
     View(explained)                  any view, live in marimo as in a notebook
 
     live = LiveWhatIf(f)             the form, as in the picture, in any host of anywidget
-    live.ask(x, torch.ones(7))       nothing runs: the real guards answer, and the form shows the same call
+    live.ask(x, torch.ones(7))       nothing runs: the real guards are evaluated, and the form shows the same call
 
 The page is that of the static views, with the same script as a module; a call travels as the readings of its guards.
 Needs ``pip install nbcompile[widget]``; everything else works without it.
@@ -37,7 +38,7 @@ class LiveWhatIf(anywidget.AnyWidget):
     """The form for one compiled function.
 
     Args:
-        record: what compiling it was recorded as (``%%compile -o seen``: ``seen.record``).
+        record: the record of its compilation (``%%compile -o seen``: ``seen.record``).
         function: the function itself, or what ``nbcompile.compile`` returned.
 
     Raises:
@@ -51,7 +52,7 @@ class LiveWhatIf(anywidget.AnyWidget):
     call = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     """Queried call: the index of each guarded value, and its value as a tree."""
     said = traitlets.Unicode().tag(sync=True)
-    """Answer of the real guards."""
+    """Result of the real guards."""
 
     def __init__(self, record: Record, function: Callable[..., object]) -> None:
         whole = function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)

@@ -1,8 +1,8 @@
 """Wrapping of a cell: which values are compiled, and how the cell's syntax tree is changed.
 
 Definitions get one more decorator, the outermost; modules that a name is
-bound to are compiled in place. Functions inside functions, methods and
-helpers need nothing: the compiler inlines what it meets.
+bound to are compiled in place. Functions inside functions, methods and helpers need no decorator: the compiler inlines
+the functions that are called.
 
     def f(x): ...                @WRAP
                           ->     def f(x): ...
@@ -65,14 +65,14 @@ _PLAIN_CLASS = (
 
 @dataclass(frozen=True, slots=True)
 class WrappedFunction:
-    """A function or a module that a cell brought before the compiler."""
+    """A function or a module of a cell, and whether it is compiled."""
 
     name: str
     """Name under which its calls are recorded."""
     obstacle: str
-    """Reason why it is not compiled, as the rest of a sentence; "" if it is."""
+    """Reason why it is not compiled, as the end of a sentence; "" if it is."""
     owner: str = ""
-    """Class whose method it is, where the user's code names only that."""
+    """Class of the method, if the user's code names only the class."""
 
     @property
     def title(self) -> str:
@@ -81,12 +81,12 @@ class WrappedFunction:
 
 
 def decorate_definitions(tree: ast.Module) -> ast.Module:
-    """Have every definition of a cell pass through :data:`WRAP`."""
+    """Decorate every definition of a cell with :data:`WRAP`."""
     return ast.fix_missing_locations(_Decorate().visit(tree))
 
 
 def wrap_call(tree: ast.Module) -> ast.Module:
-    """Have the one statement of a ``%compile`` line compile the function that it names or calls.
+    """Change the one statement of a ``%compile`` line so that the function that it names or calls is compiled.
 
         f(x)        ->  VALUE = WRAP(f)(x)
         y = f(x)    ->  y = WRAP(f)(x)
@@ -112,7 +112,7 @@ def wrap_call(tree: ast.Module) -> ast.Module:
 
 
 class _Decorate(ast.NodeTransformer):
-    """Visits statements of the cell's own level, also below ``if``, ``for``, ``with`` and ``try``."""
+    """Visitor of the statements at the cell's top level, also below ``if``, ``for``, ``with`` and ``try``."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         # The first decorator is the outermost: it gets what the others have returned.
@@ -148,7 +148,7 @@ def _wrap_at(location: ast.expr | ast.stmt) -> ast.Name:
 
 
 def _wrapped(value: ast.expr, variable: str) -> ast.expr:
-    # A call may make a module; a name or a constant is nothing new.
+    # A call may create a module; a name or a constant cannot.
     return _wrap(value, variable) if isinstance(value, (ast.Call, ast.Lambda)) else value
 
 
@@ -162,7 +162,7 @@ def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[.
     """Function that :data:`WRAP` is bound to: compile functions and modules, return other values unchanged.
 
     Args:
-        compile_function: what compiles a function.
+        compile_function: the function that compiles a function.
         met: is filled with the functions and modules that were called.
     """
 
@@ -221,7 +221,7 @@ def _compile_instance(
     ):
         met.append(WrappedFunction(name, _BY_TORCH))
         return
-    forward = inspect.getattr_static(type(module), "forward")  # a scripted module's cannot be asked for
+    forward = inspect.getattr_static(type(module), "forward")  # not by getattr, which fails for a scripted module
     if not isinstance(forward, FunctionType):
         met.append(
             WrappedFunction(name, "has no `forward` that is a Python function, so that there is nothing to compile.")

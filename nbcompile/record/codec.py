@@ -3,10 +3,9 @@
     Guard(id="0/0.g0", kind="BOOL_MATCH", source="L['flag']", condition="L['flag'] is True")
     {"id": "0/0.g0", "kind": "BOOL_MATCH", "source": "L['flag']", "condition": "L['flag'] is True"}
 
-Fields at their defaults are left out: files stay small, and a field that is
-added with a default does not make older files unreadable. Whatever changes the
-meaning of an existing field raises ``model.SCHEMA`` instead, and older files
-are refused by name rather than misread.
+Fields at their defaults are omitted: files stay small, and a new field with a default does not make older files
+unreadable. A change of the meaning of an existing field increases ``model.SCHEMA``; older files are then refused with a
+message, and not misread.
 
 In torch: nothing; TORCH_TRACE writes text for tlparse. Read next:
 nbcompile/record/links.py
@@ -36,7 +35,7 @@ def to_json(record: model.Record, indent: int | None = None) -> str:
 
 
 def frame_to_plain(frame: model.CompiledFrame) -> dict[str, Any]:
-    """One frame as what JSON has."""
+    """One frame as values that JSON has."""
     plain: dict[str, Any] = _to_plain(frame)
     return {"schema": model.SCHEMA, **plain}
 
@@ -84,7 +83,7 @@ def _to_plain(value: Any) -> Any:
         return [_to_plain(each) for each in value]
     if dataclasses.is_dataclass(value):
         entries = ((each, getattr(value, each.name)) for each in dataclasses.fields(value))
-        # Defaults are left out: most fields of most entries are empty, and a record has tens of thousands of entries.
+        # Defaults are omitted: most fields of most entries are empty, and a record has tens of thousands of entries.
         return {each.name: _to_plain(entry) for each, entry in entries if not _is_default(each, entry)}
     assert value is None or isinstance(value, (str, int, float, bool)), f"a record cannot hold {type(value)}"
     return value
@@ -99,7 +98,7 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 def _from_plain(wanted: Any, value: Any, path: str) -> Any:
     """Build a value of the expected type; ``path`` is its path in the JSON."""
     # The type hints of the dataclasses are the schema; there is no second description of it.
-    if isinstance(wanted, types.UnionType):  # only ever ``X | None`` here
+    if isinstance(wanted, types.UnionType):  # the model has only unions ``X | None``
         return None if value is None else _from_plain(get_args(wanted)[0], value, path)
     if get_origin(wanted) is tuple:
         _require(isinstance(value, list), path, "a list", value)

@@ -48,7 +48,7 @@ class Fact:
     theirs: float | None
     unit: str = ""
     is_time: bool = False
-    """Measured: equality means nothing."""
+    """True for a measured number, which differs between runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LineMarks:
 
 @dataclass(frozen=True, slots=True)
 class LinePair:
-    """One source line, as both compilers saw it."""
+    """One source line, with the results of both compilers."""
 
     line: int
     text: str
@@ -85,7 +85,7 @@ class LinePair:
 
 @dataclass(frozen=True, slots=True)
 class GuardPair:
-    """Guards that check the same, or one that has no counterpart."""
+    """Guards of both compilers that check the same condition, or one guard without a counterpart."""
 
     status: str
     """One of ``EQUAL``, ``DIFFERENT``, ``ONLY_OURS``, ``ONLY_THEIRS``."""
@@ -110,7 +110,7 @@ class FramePair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both records, and how they relate."""
+    """Both records, and their matching entries."""
 
     title: str
     ours: Record

@@ -8,8 +8,8 @@
           buf0                                 loop-level IR
             kernel0, lines 5 and 6             generated code
 
-Each thing names only what it was derived *from*; every other direction is
-derived here, once, so no stage has to keep maps for the views.
+Each entry names only the entries that it was derived *from*; all other directions are computed here, so that no stage
+keeps maps for the views.
 
 In torch: torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes) keeps
 such maps between pairs of stages. Read next: nbcompile/views/__init__.py
@@ -30,7 +30,7 @@ from nbcompile.record.model import Break, CompiledFrame, Graph, Kernel, Node, Re
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a line and the operators that running it led to."""
+    """A part of a line and the operators that its execution called."""
 
     begin: int
     end: int
@@ -46,11 +46,11 @@ class FrameLinks:
     origins: Mapping[str, tuple[str, ...]]
     """Id or name of a node, buffer or kernel -> captured nodes it computes."""
     by_line: Mapping[int, tuple[str, ...]]
-    """Line of the frame's own source -> operators it led to."""
+    """Line of the frame's own source -> operators that it called."""
     spans: Mapping[int, tuple[Span, ...]]
     """Parts of each line, where columns are known, in order; they nest."""
     by_instruction: Mapping[int, tuple[str, ...]]
-    """Offset of an instruction of the frame -> operators that it led to."""
+    """Offset of an instruction of the frame -> operators that it called."""
 
     def captured(self, *ids: str) -> tuple[str, ...]:
         """The captured nodes that these nodes, buffers or kernels compute."""
@@ -62,7 +62,7 @@ class FrameLinks:
         return tuple(line for line, nodes in sorted(self.by_line.items()) if wanted & set(nodes))
 
     def derived_names(self, node: str) -> tuple[str, ...]:
-        """Everything later that computes a captured node, in order of making."""
+        """Names of everything in later stages that computes a captured node, in order of the stages."""
         return tuple(each for each, nodes in self.origins.items() if node in nodes and each != node)
 
 
@@ -73,7 +73,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     pieces: dict[int, dict[tuple[int, int], list[str]]] = {}
     by_instruction: dict[int, list[str]] = {}
     #     line 3 of the user ── node n2 ── ATen node ── buffer buf0 ── kernel0 ── line 7 of its text
-    # A record has arrows to the left only: each thing names what it comes from. Here they become all directions.
+    # A record has arrows to the left only: each entry names its origins. Here the opposite direction is added.
     graph = traced(frame)
     for node in graph.nodes if graph else ():
         origins[node.id] = (node.id,)
@@ -87,7 +87,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
         if at.offset >= 0:
             # The second half of what newer versions fold into one instruction has the odd offset.
             by_instruction.setdefault(at.offset // 2 * 2, []).append(node.id)
-    # In the order of the stages: what a thing is derived from has its origins already.
+    # In the order of the stages, so that the origins of an entry are resolved before the entry.
     for names, parents in _derivations(frame):
         found = _unique(origin for each in parents for origin in origins.get(each, ()))
         for name in names:
@@ -105,7 +105,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
 def _spans(frame: CompiledFrame, line: int, pieces: Mapping[tuple[int, int], list[str]]) -> Iterator[Span]:
     text = frame.source.split("\n")[line - frame.first_line]
     indent = len(text) - len(text.lstrip())
-    # Of pieces that begin together the longest first: outer before inner.
+    # Of parts with the same beginning the longest is first: outer before inner.
     for begin, end in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
         yield Span(indent + begin, indent + end, tuple(pieces[begin, end]))
 
@@ -142,12 +142,12 @@ _LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-pa
 
 
 def is_generated(file: str) -> bool:
-    """True for a file that is nowhere: ``nbcompile/dispatch/<call of net._call_impl>``."""
+    """True for the name of generated code without a file: ``nbcompile/dispatch/<call of net._call_impl>``."""
     return file.endswith(">")
 
 
 def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
-    """A stack up to the innermost line of the user's own; nothing where every line is a library's."""
+    """A stack up to the innermost line of the user's own; empty if all lines are in libraries."""
     last = max((index for index, each in enumerate(stack) if not library(each.file)), default=-1)
     return stack[: last + 1]
 
@@ -160,7 +160,7 @@ def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
 
 def own_location(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
     """First line of a user stack, so the outermost, that is in the frame's own source; None if there is none."""
-    # The outermost such line: of an inlined call the frame's own line is the one that calls.
+    # The outermost such line: for an inlined call, the line of the frame that contains the call.
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
     for line in stack:
         if line.file == frame.file and frame.first_line <= line.line < end:
@@ -186,7 +186,7 @@ def operators(graph: Graph | None) -> tuple[Node, ...]:
     return tuple(node for node in graph.nodes if node.op in ("call_function", "call_method", "call_module"))
 
 
-# --- several frames: who called whom, which breaks are one -------------------------------------
+# --- several frames: the call tree, and breaks with one cause -------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def resume_tree(record: Record) -> tuple[TreeNode, ...]:
     A frame whose parent is not in the record, or comes after it, is a root:
     every frame is in the result exactly once.
     """
-    # Reversed, because the last entry of a dict wins: several frames may have one id, and the first is meant.
+    # Reversed, because the last item of a key stays in a dict: several frames may have one id, and the first is meant.
     first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
     # A parent must come earlier in the record. So a record from a file cannot make the tree go in cycles.
     children: dict[int | None, list[int]] = {}
@@ -235,16 +235,16 @@ class DistinctBreak:
 def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
     """Graph breaks grouped by cause, in order of first appearance.
 
-    Two breaks are one when the later says so (``first_seen``), or when they
-    have the same kind at the same line of the user's code.
+    Two breaks have one cause if the later one refers to the earlier one (``first_seen``), or if they have the same kind
+    at the same line of the user's code.
     """
     folded: dict[object, list[tuple[Break, str]]] = {}
     keys: dict[str, object] = {}
     for frame in record.frames:
         for entry in frame.breaks:
-            # The innermost line: however the function was reached, it is the same break there.
+            # The innermost line: the break is the same for all callers of the function.
             location = (entry.stack[-1].file, entry.stack[-1].line) if entry.stack else (entry.context,)
-            # What the compiler said wins: it knew of a break in a resume function that it had met before.
+            # The compiler's own reference has priority: it recognises a break that occurs again in a resume function.
             key = keys.get(entry.first_seen) or (entry.kind, entry.title, *location)
             keys[entry.id] = key
             folded.setdefault(key, []).append((entry, frame.id))

@@ -28,9 +28,8 @@ SCHEMA = 1
 class StackLine:
     """One line of a user stack, outermost first in every tuple of them.
 
-    ``column`` and ``end_column`` are 0-based character columns of the
-    expression inside ``code`` (the stripped source line), or ``-1`` where the
-    interpreter does not know them; a view underlines that range with carets.
+    ``column`` and ``end_column`` are 0-based character columns of the expression inside ``code`` (the stripped source
+    line), or ``-1`` if they are unknown; a view underlines that range with carets.
     """
 
     file: str
@@ -64,7 +63,7 @@ class Guard:
 
 
 PREDICTED_DIMS = 5
-"""A page may ask about a tensor of so many dims, though no call brought one."""
+"""Number of dims that a page can predict for, even if no call had a tensor with so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Reading:
     value: str
     """A number, a text, a truth value or None, as Python writes it."""
     varies: bool = False
-    """Were it to differ in another call, automatic dynamic would make a symbol of it."""
+    """True if automatic dynamic shapes would make it a symbol when it differs in another call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,8 @@ class Argument:
     """Argument of an operator."""
 
     name: str
-    """The user's name for it, an expression that reads it (``L['self'].weight``), or the node's; a keyword's name."""
+    """The user's name for it, an expression that reads it (``L['self'].weight``), or the node's name; for a keyword
+    argument, the keyword."""
     shape: tuple[str, ...] | None = None
     """None where it is no tensor."""
     dtype: str = ""
@@ -123,7 +123,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """An operator that fails on its inputs while it is traced, whatever runs it."""
+    """An operator that raises for its inputs during tracing, and would raise in eager mode, too."""
 
     operator: str
     """Name of the operator, as :attr:`Node.target`."""
@@ -138,7 +138,7 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One graph at one stage of its life."""
+    """One graph at one stage of the compilation."""
 
     id: str
     """``"0/0.captured"``, ``"0/0.forward"``, ..."""
@@ -166,7 +166,7 @@ class CarriedValue:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An object that a residual program has by a name of its own: ``__print`` is ``print`` of ``builtins``."""
+    """An object that a residual program refers to by a name of its own: ``__print`` is ``print`` of ``builtins``."""
 
     name: str
     module: str = ""
@@ -177,12 +177,12 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A value that waits on the operand stack while an expression is computed: ``a * 2`` in ``a * 2 + g(b)``."""
+    """A value on the operand stack while the rest of an expression is evaluated: ``a * 2`` in ``a * 2 + g(b)``."""
 
     value: str
     """The tracer's view of it: ``TensorVariable()``."""
     made_by: StackLine
-    """The piece of source that left it there."""
+    """The part of the source whose value it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Break:
     kind: str
     """Our stable id: ``NB0007``."""
     title: str
-    """torch's ``gb_type`` where the concept is torch's."""
+    """torch's ``gb_type``, if torch has such a break."""
     explanation: str
     hints: tuple[str, ...]
     context: str
@@ -267,18 +267,19 @@ class FusionDecision:
     fused: bool
     reason: str
     saved: int | None = None
-    """Bytes that are neither written nor read thanks to it; None: they depend on sizes that only a call knows."""
+    """Bytes of memory traffic that the fusion saves; None: they depend on sizes that are known at run time only."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """One line of generated code and the nodes it is there for."""
+    """One line of generated code and the nodes that it belongs to."""
 
     line: int
     """1-based, in :attr:`Kernel.source`."""
     nodes: tuple[str, ...]
     role: str = "computes"
-    """``computes`` them, ``surrounds`` what does (a loop, a type, an argument), or is ``glue``, for no node at all."""
+    """``computes`` the nodes, ``surrounds`` lines that do (a loop, a type, an argument), or is ``glue`` without
+    nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +295,9 @@ class GpuLine:
     least: int = 0
     """Bytes of the sectors that would hold what the threads use."""
     ptx: tuple[str, ...] = ()
-    """The instructions that the line became, each name once, with a count: ``4 ld.global.v4.b32``."""
+    """The PTX instructions of the line, each name once, with a count: ``4 ld.global.v4.b32``."""
     sass: tuple[str, ...] = ()
-    """The instructions of the machine that ptxas generated from them: ``2 LDG.E.128``."""
+    """The machine instructions that ptxas generated from them: ``2 LDG.E.128``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +325,7 @@ class Gpu:
     registers: int
     """Registers of a thread."""
     spills: int
-    """Bytes of a thread that did not fit into its registers."""
+    """Bytes of a thread that are spilled from registers."""
     shared_bytes: int
     """Shared memory of a block."""
     threads: int
@@ -338,7 +339,7 @@ class Gpu:
     moved: int = 0
     """Bytes of global memory, in sectors of 32."""
     least: int = 0
-    """Bytes of what is read and written, each once."""
+    """Bytes of all tensors that are read or written, each counted once."""
     predicted_us: float = 0.0
     """Microseconds, by a model (gpu/predict.py): nothing ran on a GPU."""
     roofline_us: float = 0.0
@@ -357,7 +358,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to compute a matrix product and what follows it."""
+    """One implementation of a matrix product and its epilogue."""
 
     name: str
     """The operator, for the library; or a tile: ``64x64x32, 4 warps, 3 stages``."""
@@ -409,16 +410,16 @@ class Lifetime:
     first: int
     """The launch that writes it first."""
     last: int
-    """The launch that reads it last; 0 where it is returned, or may be seen by what is."""
+    """The launch that reads it last; 0 if it is an output, or an output may be a view of it."""
     memory_of: str = ""
     """Buffer whose memory it reuses; "" if memory is allocated for it."""
     saved: bool = False
-    """The forward graph has saved it for this one, which frees it."""
+    """True if the forward graph saved it for this backward graph, which frees it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of the captured graph of a DistributedDataParallel module: what fills one gradient bucket."""
+    """Part of the captured graph of a DistributedDataParallel module: the operators of one gradient bucket."""
 
     name: str
     """``submod_0``, as in torch."""
@@ -431,7 +432,7 @@ class Part:
     limit: int
     """Bytes that fill the bucket."""
     late: int = 0
-    """Operators that it has though the bucket was full: no part could begin there."""
+    """Operators that it has although the bucket was full: no part could begin there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +441,7 @@ class CompiledGraph:
 
     backend: str
     graphs: tuple[Graph, ...] = ()
-    """The ATen graphs, in order of their making."""
+    """The ATen graphs, in order of creation."""
     buffers: tuple[Buffer, ...] = ()
     fusions: tuple[FusionDecision, ...] = ()
     kernels: tuple[Kernel, ...] = ()
@@ -463,7 +464,7 @@ class Refinement:
     condition: str
     """``s77 > 5``"""
     stack: tuple[StackLine, ...] = ()
-    """The user's code that asked."""
+    """The user's code that required it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -483,7 +484,7 @@ class Symbol:
 
     @property
     def unbacked(self) -> bool:
-        """True if only the run knows the number."""
+        """True if the number is known at run time only."""
         return not self.hint
 
 
@@ -498,10 +499,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class FailedGuard:
-    """The guard by which one existing cache entry refused a call."""
+    """The guard of an existing cache entry that failed for a call."""
 
     compile_id: str
-    """The entry that refused."""
+    """The entry whose guard failed."""
     reason: str
     """``tensor 'x' size mismatch at index 0. expected 3, actual 4``."""
     guard: str = ""
@@ -510,7 +511,7 @@ class FailedGuard:
     expected: str = ""
     """Expected value, as text; "" if ``reason`` contains it."""
     actual: str = ""
-    """The value that it got."""
+    """The value in this call."""
     source: str = ""
     """The value that the guard is about, as an expression."""
     note: str = ""
@@ -573,15 +574,15 @@ class CompiledFrame:
     method: str = ""
     """``Net.forward``, where a decorator's wrapper of another name is that method of its first argument's class."""
     called_from: str = ""
-    """Compile id of the frame in whose residual program it was called first."""
+    """Compile id of the frame whose residual program called it first."""
     resumes: str = ""
     """Compile id of the frame that a resume function continues."""
     place: int = 0
     """Index among that frame's resume functions."""
     failed_guards: tuple[FailedGuard, ...] = ()
-    """Reasons why each existing entry refused, newest first, for a recompilation."""
+    """The failed guard of each existing entry, newest first, for a recompilation."""
     graph: Graph | None = None
-    """The captured graph; None where no operator was met, or the frame was not traced to an end."""
+    """The captured graph; None if the frame called no operator, or was not traced to an end."""
     unfinished: Graph | None = None
     """Partial graph of a frame that was not compiled, up to the point where tracing ended."""
     failed: FailedCall | None = None
@@ -625,12 +626,13 @@ class Timing:
     began: float = 0.0
     """Start on a clock that all timings of a process share."""
     inside: str = ""
-    """The stage that it is a part of; ``EACH_CALL`` for what no compile does. Only the others make up the whole."""
+    """The stage that contains it; ``EACH_CALL`` if it belongs to calls and not to the compilation. The total is the sum
+    of the timings without a stage here."""
 
 
 EACH_CALL = "each call"
 LOADED = "loaded from the compile cache: another process compiled it"
-"""The cause of a frame (:attr:`CompiledFrame.cause`) that nothing was compiled for in this process."""
+"""The cause (:attr:`CompiledFrame.cause`) of a frame for which nothing was compiled in this process."""
 LOADED_FROM_CACHE = "loaded from the compile cache: this process compiled it before"
 """The cause where the code object is a new one (a cell ran twice), and the same code was compiled for an older one."""
 FROM_STORE = (LOADED, LOADED_FROM_CACHE)
@@ -653,7 +655,7 @@ class Raised:
     stack: tuple[StackLine, ...] = ()
     """The user's lines, outermost first: neither torch's nor the compiler's own."""
     kernel: str = ""
-    """The generated kernel that met it, where one did."""
+    """The generated kernel that raised it, if one did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -665,7 +667,7 @@ class Call:
     entry: str
     """Compile id of the entry that ran; "" where the function ran as Python."""
     compiled: bool = False
-    """No entry accepted the call: this one was compiled for it."""
+    """True if no entry accepted the call, and this one was compiled for it."""
     times: int = 1
     function: str = ""
     """The function's own name."""
@@ -687,7 +689,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Everything that compiling one function (or one cell) led to."""
+    """All results of compiling one function (or one cell)."""
 
     function: str
     environment: Environment = field(default_factory=Environment)
@@ -695,7 +697,7 @@ class Record:
     """Frames in the order in which compilation began."""
     timings: tuple[Timing, ...] = field(default=(), compare=False)
     calls: tuple[Call, ...] = ()
-    """The calls of compiled functions that happened meanwhile, in order."""
+    """The calls of compiled functions during the recording, in order."""
     raised: Raised | None = None
     """Exception that ended the program, if any."""
     schema: int = SCHEMA

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 FRAME = "nbcompile "
-"""Begins the range of a compiled frame in torch.profiler: ``nbcompile 0/0``."""
+"""Prefix of the range of a compiled frame in torch.profiler: ``nbcompile 0/0``."""
 COMPILE = "nbcompile stage: "
-"""Begins the range of a stage of compilation: ``nbcompile stage: lowering``."""
+"""Prefix of the range of a stage of compilation: ``nbcompile stage: lowering``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class KernelTime:
     calls: int
     microseconds: float
     bytes: int
-    """Size of the tensors that it takes and makes: each is read or written once, at least in part."""
+    """Size of its input and output tensors: each is read or written once, at least in part."""
     flops: int = 0
     """Floating-point operations of a matrix product or convolution; 0 where they are not known."""
 
@@ -70,7 +70,7 @@ class LineTime:
     text: str
     kernels: tuple[str, ...]
     microseconds: float
-    """Time of these kernels, whole also where they compute other lines (``shared``)."""
+    """Total time of these kernels, including those that compute other lines, too (``shared``)."""
     bytes: int
     """Bytes of these kernels."""
     roofline: float

@@ -1,9 +1,8 @@
-"""Recorder of compilations: stages write what they did; none reads it back.
+"""Recorder of compilations: stages write to it, and none reads from it.
 
-A :class:`Recorder` collects finished frames; a :class:`FrameDraft` is the page
-being written for the frame that is compiled right now. Both accept everything
-and return nothing a compiler could act on, so the compiler behaves the same
-whether anyone listens or not. With no recorder active, ``draft()`` is None and
+A :class:`Recorder` collects finished frames; a :class:`FrameDraft` is the unfinished entry of the frame that is being
+compiled. Both only receive data and return nothing that the compiler could depend on, so the compiler behaves the same
+with and without a recorder. With no recorder active, ``draft()`` is None and
 recording costs one look-up per frame.
 
 In torch: nothing; read next nbcompile/recording/entries.py, which turns compiler values
@@ -75,7 +74,7 @@ class Recorder:
     def note_call(self, call: model.Call) -> None:
         """Keep one call; hits of one entry in a row are one entry of the list."""
         last = self.calls[-1] if self.calls else None
-        # A compile is never counted as a repetition: it is the event that a reader looks for.
+        # A call with a compile is never merged with others: it is the event that a reader looks for.
         if last is not None and not call.compiled and dataclasses.replace(last, times=1) == call:
             self.calls[-1] = dataclasses.replace(last, times=last.times + 1)
         else:
@@ -103,7 +102,7 @@ subscribers: list[Subscriber] = []
 
 
 watching: list[object] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
-"""Marker that a call of a compiled function reads: not empty while anyone listens, in whatever context."""
+"""Marker that a call of a compiled function reads: not empty while a recorder or log is active in any context."""
 
 
 class FrameDraft:
@@ -123,8 +122,7 @@ class FrameDraft:
             "file": "",
             "first_line": 0,
             "source": "",
-            # Until a stage writes another one: whatever is raised on the way, the page that is
-            # handed in is true.
+            # Until a stage writes another status: so the status is right for any exception.
             "status": "failed",
             "cause": "first call",
         }
@@ -144,17 +142,18 @@ class FrameDraft:
         self.frame_fields[name] = (*self.frame_fields.get(name, ()), *entries)  # type: ignore[misc]
 
     def write_graph(self, **entries: object) -> None:
-        """Set fields of what the backend makes of the frame's graph."""
+        """Set fields of the backend's result for the frame's graph."""
         self.graph_fields.update(entries)
 
     def add_to_graph(self, name: str, *entries: object) -> None:
-        """Append to a tuple field of what the backend makes."""
+        """Append to a tuple field of the backend's result."""
         self.graph_fields[name] = (*self.graph_fields.get(name, ()), *entries)  # type: ignore[misc]
 
     def interrupted(self, stage: str) -> None:
         """Status of a compilation that Ctrl-C interrupted, with the innermost stage."""
         text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
-        # The exception leaves the innermost stage first, which is the one to be named: those around it change nothing.
+        # The exception leaves the innermost stage first, which is named in the status; the stages around it do not
+        # change that.
         self.frame_fields.setdefault("skip_reason", text)
         self.frame_fields.update(status="failed", instead=model.INTERRUPTED)
 
@@ -165,7 +164,7 @@ class FrameDraft:
 
     def hand_in(self, recorder: Recorder) -> None:
         """Add the finished frame to the record."""
-        # Of each recorder that has it: what a background thread writes later replaces the frame there.
+        # Each recorder that has the frame is stored, so that a background thread can replace it there later.
         self._positions.append((recorder, len(recorder.frames)))
         recorder.frames.append(self.frame())
         recorder.timings.extend(self.timings)
@@ -215,7 +214,7 @@ def draft() -> FrameDraft | None:
 def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     """Record one frame, also if its compilation fails."""
     recorders = _recorders.get()
-    # Asked once: a log that is switched on in the middle of a compile would get half of a frame.
+    # Evaluated once: a log that is switched on during a compile would get an incomplete frame.
     interested = [subscriber for subscriber in subscribers if subscriber.wants_frames()]
     if not recorders and not interested:
         yield None
@@ -236,7 +235,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
         raise
     finally:
         _draft.set(before)
-        # In any case, whatever was raised: a frame that failed is what most people look for in a record.
+        # Also after an exception: a frame that failed is what most readers look for in a record.
         for recorder in recorders:
             recorder.active = None
             draft.hand_in(recorder)

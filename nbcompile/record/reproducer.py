@@ -3,7 +3,7 @@
     graph, inputs = GraphModule(), [torch.randn(8, 16)]
     torch.testing.assert_close(nbcompile.compile(graph, fullgraph=True)(*inputs), graph(*inputs))
 
-To send to someone, to keep as a test, to make smaller: it needs torch and nbcompile, and nothing of the user's.
+For bug reports, tests and minimisation: it needs torch and nbcompile, and none of the user's code.
 
 In torch: torch/_dynamo/repro/after_dynamo.py. Read next: nbcompile/views/report.py
 """
@@ -36,7 +36,7 @@ def script(frame: CompiledFrame) -> str:
     """Text of the program.
 
     Raises:
-        ValueError: the frame has no graph, or one that holds what no text can say.
+        ValueError: the frame has no graph, or one with a value that has no text form.
     """
     graph = frame.graph
     if graph is None or not graph.code:
@@ -69,7 +69,7 @@ def _input(node: Node, frame: CompiledFrame) -> str:
     where = f"dtype=torch.{node.dtype}" + (f", device={node.device!r}" if node.device not in ("", "cpu") else "")
     floating = "float" in node.dtype or "complex" in node.dtype
     strided = f"torch.empty_strided({_tuple(node.shape)}, {_tuple(node.stride or ())}, {where})"
-    # Whole numbers may be indices: zeros are in every range.
+    # Integers may be indices: 0 is valid for every size.
     return f"{strided}.normal_()" if floating else f"{strided}.zero_()"
 
 

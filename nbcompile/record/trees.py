@@ -3,9 +3,9 @@
     2 <= L['x'].size()[0]      {"op": "<=", "of": [{"int": "2"}, {"read": "L['x'].size()[0]"}]}
 
 Numbers follow Python in both: ints have no bounds (they travel as text), ``//`` and
-``%`` round down, ``1`` and ``1.0`` are equal, nan equals nothing. What is read from the
-call (``L['x'].size()[0]``) is looked up in an environment by its text. ``same`` is equality
-that tells types and signs of zero apart, as guards on constants do.
+``%`` round down, ``1`` and ``1.0`` are equal, nan equals nothing. A value of the call (``L['x'].size()[0]``) is looked
+up in an environment by its text. ``same`` is equality that distinguishes types and signs of zero, as guards on
+constants do.
 
 In torch: ShapeEnv.produce_guards writes Python and C++ texts. Read next:
 nbcompile/record/model.py
@@ -25,7 +25,7 @@ Value = int | float | bool | str | None
 
 
 def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Evaluate arithmetic alone: ``"a" % x`` and ``[] * 3`` are no business of a guard's."""
+    """Evaluate arithmetic alone: guards contain no ``"a" % x`` and no ``[] * 3``."""
 
     def checked(*values: Value) -> Any:
         if not all(isinstance(each, int | float) for each in values):
@@ -37,7 +37,7 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_the_same(left: Value, right: Value) -> bool:
     """Evaluate ``is``, which guards use with None, True and False only."""
-    # True == 1 in Python; to a guard they are two values.
+    # True == 1 in Python; a guard distinguishes them.
     return type(left) is type(right) and left == right
 
 
@@ -67,7 +67,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
 """Operations of a tree; ``and`` and ``or`` short-circuit, and are in :func:`evaluate`."""
 
 DEEPEST = 200
-"""Levels of a tree that is loaded: fewer than Python has for whoever walks over it."""
+"""Maximal depth of a tree that is loaded: less than Python's recursion limit, for functions that traverse it."""
 
 _BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.Pow: "**",
@@ -206,7 +206,7 @@ def evaluate(tree: Tree, environment: Mapping[str, Value]) -> Value:
     """Evaluate a tree with the values of an environment.
 
     Raises:
-        KeyError: the environment lacks what is read.
+        KeyError: the environment lacks a value that the tree reads.
         ArithmeticError: as Python (division by zero, overflow).
     """
     if "int" in tree:
@@ -226,7 +226,7 @@ def _first(trees: Sequence[Tree], environment: Mapping[str, Value], stop: bool) 
     value: Value = None
     for tree in trees:
         value = evaluate(tree, environment)
-        # As in Python, ``and`` and ``or`` give one of their operands, and evaluate no more of them than they need.
+        # As in Python, ``and`` and ``or`` return one of their operands, and stop at the first that decides.
         if bool(value) is stop:
             return value
     return value

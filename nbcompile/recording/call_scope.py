@@ -3,7 +3,7 @@
     def f(x, *rest, k=1): ...        scope_of(f.__code__, f, (1, 2, 3), {})
                                      x: 1    rest: (2, 3)    k: 1    and the cells of the closure
 
-Guards are evaluated over a scope. So it can be asked which cache entry a call would hit, and no frame has to run.
+Guards are evaluated over a scope. So the cache entry that a call would hit can be found without running a frame.
 
 In torch: nothing; guards see only frames. Read next: nbcompile/capture/source.py
 """
@@ -26,12 +26,12 @@ def scope_of(code: CodeType, function: Any, arguments: Sequence[object], keyword
         TypeError: the function takes other arguments.
         ValueError: a variable of the closure is not assigned yet.
     """
-    if not hasattr(function, "__code__"):  # what is compiled of a module is its forward
+    if not hasattr(function, "__code__"):  # of a module, its forward is compiled
         function = MethodType(type(function).forward, function)
     if isinstance(function, MethodType):
-        # As the frame has it: ``self`` may also be the first of ``*args``.
+        # As in the frame: ``self`` may also be the first of ``*args``.
         function, arguments = function.__func__, (function.__self__, *arguments)
-    # The code's own parameters, also where the function looks like another one (``functools.wraps``).
+    # The code's own parameters, also if the function has another signature (``functools.wraps``).
     bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **keywords)
     bound.apply_defaults()
     values: dict[str, Any] = dict(bound.arguments)

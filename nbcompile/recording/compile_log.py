@@ -1,7 +1,8 @@
 """Messages of a compile, as users of torch.compile know them: warnings, logs and counters of breaks and side effects.
 
     log_breaks(reports, "0/0")                   a warning, TORCH_LOGS=graph_breaks, counters["graph_break"]
-    log_side_effects(trace, residual, "0/0")     TORCH_LOGS=side_effects, and what the policy of the settings says
+    log_side_effects(trace, residual, "0/0")     TORCH_LOGS=side_effects, and the action of
+    config.side_effect_replay_policy
 
 In torch: torch/_dynamo/exc.py (unimplemented), torch/_dynamo/side_effects.py. Read next:
 nbcompile/observe/torch_logs.py
@@ -21,7 +22,7 @@ from nbcompile.tracing import breaks
 
 
 def log_breaks(reports: Sequence[model.Break], compile_id: str, is_skipped: bool = False) -> None:
-    """Warn of graph breaks, unless a view shows them, log them and count them; the frame may be skipped for them."""
+    """Warn of graph breaks (unless a view shows them), log and count them; ``is_skipped``: the frame is skipped."""
     warn_of_breaks(reports)
     torch_logs.graph_break(reports, compile_id)
     dynamo_counters.count_breaks(reports, is_skipped)
@@ -37,7 +38,7 @@ def warn_of_breaks(reports: Sequence[model.Break]) -> None:
 
 
 def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:
-    """Log replayed side effects as config.side_effect_replay_policy says.
+    """Log replayed side effects, according to config.side_effect_replay_policy.
 
     Raises:
         RuntimeError: the policy is ``error``, and there are some.

@@ -3,8 +3,8 @@
     linear = torch._C._nn.linear(l_x_, l_w_)       an fx node
     Node("0/0.n2", "linear", "call_function", "torch.nn.functional.linear", "(l_x_, l_w_)", ...)
 
-What a reader sees is spelled as a person would write it, and is the same for
-two compiles of one program: no addresses, no counters of the process.
+Texts are written as a person would write them, and are the same for two compiles of one program: no addresses, no
+counters of the process.
 
 In torch: torch/fx/graph_module.py (print_readable), torch/_logging/. Read
 next: nbcompile/record/model.py
@@ -51,7 +51,7 @@ def graph(
     """Record entry of one fx graph.
 
     Args:
-        module: the graph; its nodes carry what tracing knew (``val`` or ``example_value``, stacks).
+        module: the graph; its nodes have the metadata of tracing (``val`` or ``example_value``, stacks).
         compile_id: ``"0/0"``.
         stage: ``captured``, ``inference``, ``joint``, ``forward`` or ``backward``.
         sources: for placeholders of the captured graph, by name: the expression that each is read from.
@@ -101,7 +101,7 @@ def _node(
     )
 
 
-# --- what went wrong -------------------------------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------------------------
 
 
 def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
@@ -116,7 +116,7 @@ def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
         given = torch.fx.map_arg((failed.arguments, failed.keywords), known.__getitem__)
         node = drawn.create_node(failed.op, failed.target, *given)
         node.meta[STACK] = failed.stack
-    # Inputs that nothing uses: for a finished graph tracing removes them, here it never came so far.
+    # Remove unused inputs: for a finished graph tracing has done so, here it ended before that.
     for placeholder in drawn.find_nodes(op="placeholder"):
         if not placeholder.users:
             drawn.erase_node(placeholder)
@@ -165,7 +165,7 @@ def _known(size: Any) -> object:
 
 
 def raised(error: BaseException) -> model.Raised:
-    """An exception that reached the user: its own lines of the traceback, with the columns that CPython knows."""
+    """An exception that reached the user: the user's lines of the traceback, with their columns if CPython has them."""
     lines = [line for each in _walk(error.__traceback__) if (line := _line_of(each)) is not None]
     message = repr(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return model.Raised(type(error).__name__, message, tuple(lines), getattr(error, "_nbcompile_kernel", ""))
@@ -202,7 +202,7 @@ def _line_of(trace: TracebackType) -> model.StackLine | None:
 
 
 def instructions(bytecode: CodeType, kept: Mapping[str, object] | None = None) -> tuple[model.Instruction, ...]:
-    """Record entries of bytecode; objects that a residual program has as constants are shown by name."""
+    """Record entries of bytecode; objects that are constants of a residual program are shown by name."""
     names = {id(value): name for name, value in (kept or {}).items()}
 
     def argument(instruction: Instruction) -> str:
@@ -223,12 +223,12 @@ def kept(objects: Mapping[str, object]) -> tuple[model.Kept, ...]:
 
 
 def _import_of(value: object) -> tuple[str, str]:
-    """The module and the name in it that give an object; ("", "") if none does. Nothing of the object is run."""
+    """The module and the name in it that give an object; ("", "") if none does. None of the object's code runs."""
     if isinstance(value, ModuleType):
         return (value.__name__, "") if sys.modules.get(value.__name__) is value else ("", "")
     if not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
         return "", ""
-    # `getattr_static`: a module or a class of the user's may answer attribute accesses with code of its own.
+    # `getattr_static`: a module or a class of the user may run its own code at an attribute access.
     found: object = sys.modules.get(value.__module__ or "")
     for part in value.__qualname__.split("."):
         found = inspect.getattr_static(found, part, None)
@@ -236,7 +236,7 @@ def _import_of(value: object) -> tuple[str, str]:
 
 
 def _constant(value: object) -> str:
-    """A constant of bytecode; of any other object only the type, as a ``repr`` may be anything."""
+    """A constant of bytecode; of any other object only the type, as its ``repr`` is arbitrary code."""
     match value:
         case CodeType():
             return f"<code {value.co_name}>"
@@ -264,7 +264,7 @@ _STACK_LINE = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in (?P<f
 
 
 def parse_stack(text: str) -> tuple[model.StackLine, ...]:
-    """A traceback's text as data (what torch keeps in ``node.meta["stack_trace"]``)."""
+    """A traceback's text as data (the format of torch's ``node.meta["stack_trace"]``)."""
     lines = text.splitlines()
     found = []
     for position, line in enumerate(lines):

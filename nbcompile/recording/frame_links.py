@@ -1,4 +1,4 @@
-"""Links between frames: the residual program that runs, and the frame that a resume function continues.
+"""Links between frames: the residual program that called a frame, and the frame that a resume function continues.
 
     f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", continues with "0/0"
 

@@ -28,7 +28,7 @@ _part: contextvars.ContextVar[tuple[str, torch.fx.GraphModule] | None] = context
 
 @contextmanager
 def part(name: str, whole: torch.fx.GraphModule) -> Iterator[None]:
-    """Inside, what is recorded belongs to a part of a captured graph."""
+    """Context in which new entries belong to a part of a captured graph."""
     with bound(_part, (name, whole)):
         yield
 
@@ -54,7 +54,7 @@ def rewrite_and_record(
     rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]],
     captured: torch.fx.GraphModule,
 ) -> None:
-    """Improve a graph; what it was is kept in the record if anything was done."""
+    """Rewrite a graph; if that changed it, the record gets the graph before the rewrite, too."""
     draft = recorder.draft()
     if draft is None:
         rewrite(graph_module)
@@ -83,12 +83,12 @@ def _entry(
 
 
 def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
-    """Record what was generated of a graph: buffers, fusions, lifetimes, kernels and the wrapper."""
+    """Record the generated code of a graph: buffers, fusions, lifetimes, kernels and the wrapper."""
     draft = recorder.draft()
     if draft is None:
         return
     name, _ = _part.get() or ("", None)
-    # A part's results have the part's name before their own: each part has a ``buf0``.
+    # Names in a part get the part's name as a prefix: each part has a ``buf0``.
     labels = kernel_entries.labels(graph_module.graph, draft.compile_id, f"{name}.{stage}" if name else stage)
     draft.add_to_graph("buffers", *kernel_entries.buffers(emitted.schedule.program, labels))
     draft.add_to_graph("fusions", *kernel_entries.fusions(emitted.schedule.decisions, labels))
@@ -105,7 +105,7 @@ def timed_backward(*, generates: bool) -> AbstractContextManager[None]:
 
 
 def note(text: str) -> None:
-    """Tell the record what a reader of the pictures must know."""
+    """Add a note for the reader to the record of the graph."""
     draft = recorder.draft()
     if draft is not None:
         draft.add_to_graph("notes", text)

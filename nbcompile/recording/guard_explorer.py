@@ -1,10 +1,10 @@
 """Data for a page that predicts, without a kernel, which cache entry another call would hit.
 
     guards      each with a tree that the page evaluates            L['x'].size()[0] same 3
-    readings    what the trees read, as the compiled call had it    L['x'].size()[0] is 3
+    readings values of the trees' names in the compiled call L['x'].size()[0] is 3
                 and which of them become symbols when they differ   (automatic dynamic)
 
-In torch: nothing. Read next: nbcompile/views/what_if.py, which asks.
+In torch: nothing. Read next: nbcompile/views/what_if.py, the page.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str)
 
 
 def readings_of(code: CodeType) -> GuardExpressions:
-    """All that the entries of a code object ask of a call."""
+    """All values of a call that the entries of a code object read."""
     known: GuardExpressions | None = _readings.get(code, None)  # type: ignore[arg-type]
     if known is None:
         known = GuardExpressions()
@@ -58,17 +58,17 @@ def readings_of(code: CodeType) -> GuardExpressions:
 
 
 def _symbolic(source: Source, scope: Scope, options: Options) -> list[str]:
-    """The sizes of a tensor, or the number, that would be symbols once they were seen to differ."""
+    """The sizes of a tensor, or the number, that would become symbols if they differed between calls."""
     if options.dynamic is False or not config.automatic_dynamic_shapes:
         return []
     name = expression(source)
     policy = Dynamism(options.dynamic, dims={}, scalars=frozenset({name}))
-    # An older entry's address may lead nowhere in this call.
+    # The source of an older entry may not exist in this call.
     with contextlib.suppress(Exception):
         value = resolve(source, scope)
         if isinstance(value, torch.Tensor):
             policy = replace(policy, dims={name: frozenset(range(value.dim()))})
-            # Another call may bring a tensor where this one brought a parameter: the page asks for the class.
+            # Another call may have a tensor where this one has a parameter: the page reads the class.
             policy.context(value.detach() if isinstance(value, torch.nn.Parameter) else value, source)
         elif type(value) is int and not _is_of_module(source, scope):
             policy.is_symbolic_int(value, source)
@@ -78,7 +78,7 @@ def _symbolic(source: Source, scope: Scope, options: Options) -> list[str]:
 
 
 def _is_of_module(source: Source, scope: Scope) -> bool:
-    """True if a number is a setting of a module: those stay constants, unless the user says otherwise."""
+    """True if a number is a setting of a module: those stay constants, unless a setting makes them dynamic."""
     if config.allow_unspec_int_on_nn_module:
         return False
     while not isinstance(source, ROOTS):

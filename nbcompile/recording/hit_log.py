@@ -19,7 +19,7 @@ from nbcompile.record import recorder
 from nbcompile.record.model import Call
 from nbcompile.recording.call_scope import scope_of
 
-# The list itself, and not whether it is empty: a recorder may begin to listen later.
+# The list object, not its truth value now: a recorder may become active later.
 listeners = recorder.watching
 
 
@@ -28,7 +28,7 @@ def logged(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, 
     code = _code_of(entry)
     if code is None:
         return call(entry, arguments, keywords)
-    with hook.paused():  # a compiled function may be called by another: what follows is not for the hook to look at
+    with hook.paused():  # the caller may be a compiled function: the hook must not compile the code below
         attempts, accepting = cache.state(code).attempts, _accepting(code, entry, arguments, keywords)
     try:
         return call(entry, arguments, keywords)
@@ -49,7 +49,7 @@ def _outcome(code: CodeType, name: str, attempts: int, accepting: set[str]) -> C
 
 
 def _code_of(entry: Callable[..., Any]) -> CodeType | None:
-    """Code that the hook sees first: the function's own, or that of a module's forward."""
+    """Code of the first frame that the hook gets: the function's own, or that of a module's forward."""
     code = getattr(entry, "__code__", None) or getattr(getattr(type(entry), "forward", None), "__code__", None)
     return code if isinstance(code, CodeType) else None
 
@@ -62,9 +62,9 @@ def _name_of(entry: Callable[..., Any], code: CodeType) -> str:
 def _accepting(
     code: CodeType, entry: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> set[str]:
-    """The entries whose guards hold of a call."""
+    """The entries whose guards hold for a call."""
     try:
         scope = scope_of(code, entry, arguments, keywords)
-    except (TypeError, ValueError):  # a call that the function itself refuses, a variable that is not assigned yet
+    except (TypeError, ValueError):  # wrong arguments of the call, or an unbound variable of the closure
         return set()
     return {each.compile_id for each in cache.entries(code) if each.check.holds(scope)}

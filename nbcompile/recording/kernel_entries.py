@@ -81,7 +81,7 @@ def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
     generated = [
         model.Kernel(
             names.prefix + kernel.name,
-            # One that was written for a node is known by its function, as in a profiler of a GPU.
+            # A template kernel that was written for a node has the name of its function, as in a profiler of a GPU.
             names.group + (kernel.function if kernel.parameters else kernel.name),
             kernel.language,
             kernel.source,
@@ -91,7 +91,7 @@ def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
         )
         for kernel in emitted.kernels
     ]
-    # An extern call has no text of its own: it is known by its operator, and by the reason why ATen runs it.
+    # An extern call has no text: its entry has the operator, and the reason why ATen runs it.
     called = [
         model.Kernel(
             names.prefix + extern.name,
@@ -118,8 +118,8 @@ def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
         match step:
             case Allocate(name):
                 begun.append((name, launch + 1, ""))
-            # The memory of the other buffer is used on: its life ends at the last launch before, and
-            # not before it began.
+            # The memory of the other buffer is reused: its live range ends at the last launch before, but not before
+            # its beginning.
             case Reuse(name, given):
                 begun.append((name, launch + 1, given))
                 last[given] = max(launch, next((at for each, at, _ in begun if each == given), 0))

@@ -3,7 +3,8 @@
     with observing(frame, compile_id) as observer:
         observer.traced(trace, attempt)      a recorder is active: writes the graph and the breaks; else builds nothing
 
-Stages know nothing of it. :class:`FrameObserver` logs and counts; :class:`FrameRecord` writes to the draft of the frame
+Stages do not depend on it. :class:`FrameObserver` logs and counts; :class:`FrameRecord` writes to the draft of the
+frame
 as well.
 
 In torch: torch/_dynamo/utils.py (CompilationMetrics), torch/_logging/_internal.py (trace_structured). Read next:
@@ -48,13 +49,13 @@ Failed = tuple[model.FailedGuard, ...]
 
 @contextmanager
 def observing(frame: Frame, compile_id: str) -> Iterator[FrameObserver]:
-    """Observe the compilation of one frame: for logs and counters, and for the record if somebody listens."""
+    """Observe the compilation of one frame, for logs and counters, and for the record if one is active."""
     with recorder.frame(compile_id, frame.code.co_name) as draft, of_frame(frame.code, compile_id):
         yield FrameObserver(frame, compile_id) if draft is None else FrameRecord(frame, compile_id, draft)
 
 
 class FrameObserver:
-    """Logs and counters, which users of torch.compile know. No recorder is active: nothing is kept."""
+    """Observer without an active recorder: it only updates the logs and counters of torch.compile."""
 
     records_steps = False
     """True if each instruction that is traced is recorded."""
@@ -80,11 +81,11 @@ class FrameObserver:
 
     @contextmanager
     def tracing(self) -> Iterator[tracer.FailedAttempt | None]:
-        """Observe a trace; what is yielded collects how far it comes if it fails."""
+        """Observe a trace; yield an object that collects the progress of a trace that fails."""
         yield None
 
     def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
-        """A call is about to be compiled; ``failed``: why no entry accepts it, ``limit``: why it is not compiled."""
+        """Observe the call; ``failed``: failed guards of existing entries, ``limit``: why it is not compiled."""
         if limit is None:
             code = self.frame.code
             if failed:
@@ -125,7 +126,7 @@ class FrameObserver:
 
 
 class FrameRecord(FrameObserver):
-    """A recorder is active: all of it is written to the draft of the frame, too."""
+    """Observer with an active recorder: it writes all results to the draft of the frame, too."""
 
     def __init__(self, frame: Frame, compile_id: str, draft: recorder.FrameDraft) -> None:
         super().__init__(frame, compile_id)
@@ -133,7 +134,7 @@ class FrameRecord(FrameObserver):
         self.records_steps = config.record_steps or recorder.wants_steps()
 
     def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
-        """Write the function, its bytecode, who called it, and why no entry accepts the call."""
+        """Write the function, its bytecode, its caller, and why no entry accepts the call."""
         super().called(options, failed, limit)
         advised = _advised(self.frame, options, failed)
         if limit is not None:
@@ -142,7 +143,7 @@ class FrameRecord(FrameObserver):
 
     @contextmanager
     def tracing(self) -> Iterator[tracer.FailedAttempt | None]:
-        """Write how far tracing came if it fails."""
+        """Write the progress of tracing if it fails."""
         attempt = tracer.FailedAttempt()
         try:
             yield attempt
@@ -193,7 +194,7 @@ def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ..
     dynamism = Dynamism.of_observed(options.dynamic, observed_values.observed(frame, options.dynamic))
     known: dict[str, model.Advice | None] = {}
     for guard in failed:
-        # Reasons that differ in numbers have the same remedy, and to try it takes a trace.
+        # Failures that differ only in numbers get the same advice, since a trial costs a trace.
         reason = re.sub(r"\d+", "", guard.reason)
         if reason not in known:
             known[reason] = recompile_advice.advise(
@@ -236,7 +237,7 @@ def decorated_method(frame: Frame) -> str:
 
 
 def original_code(code: CodeType) -> CodeType | None:
-    """The code of the user's function, of which a resume function is the rest; None where it is gone."""
+    """The code of the user's function that a resume function continues; None if it was freed."""
     info = resume_info(code)
     return info.original() if info is not None else code
 
@@ -249,7 +250,7 @@ def source_text(code: CodeType) -> str:
     linecache.checkcache(original.co_filename)
     try:
         return textwrap.dedent(_text_of(original))
-    except (OSError, TypeError, ValueError):  # a name of a file may hold what no file system takes
+    except (OSError, TypeError, ValueError):  # a file name may be invalid for the file system
         return ""
 
 

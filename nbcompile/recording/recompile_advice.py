@@ -1,13 +1,13 @@
-"""Advice against a recompilation, which is tried out before it is given.
+"""Advice against a recompilation, which is tested before it is given.
 
     tensor 'x' size mismatch at index 0. expected 3, actual 4     torch._dynamo.mark_dynamic(x, 0) before the first call
     G['KK'] == 1                                                  make G['KK'] a tensor: torch.tensor(1)
     tensor 'x' dtype mismatch. expected Float, actual Double      x.to(torch.float32) before the call
     model.training == True                                        call train() or eval() before the first call
 
-Advice about the call is tried on the entry that refused: would it have accepted?
-Advice about the program is tried by tracing this call again, as if it had been
-followed: is the value that differed still compared? No code of the user's runs.
+Advice about the call is tested on the guards of the existing entry: it must accept the changed call. Advice about the
+program is tested by a new trace of this call, as if the advice had been followed: no guard may compare the value that
+differed. None of the user's code runs.
 
 In torch: the hints of torch/_dynamo/guards.py (get_guard_fail_reason). Read next: nbcompile/driver/stages.py
 """
@@ -42,7 +42,7 @@ _SIZE = re.compile(r"tensor '.*' (size|stride) mismatch at index (\d+)\. expecte
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One entry that refused a call, and the guard by which it did."""
+    """A cache entry that does not match a call, and its failed guard."""
 
     failed: FailedGuard
     guard: Guard
@@ -59,11 +59,11 @@ class Refusal:
 
     @property
     def name(self) -> str:
-        """The value's address as the user writes it."""
+        """The value's source as the user writes it."""
         return shortened(expression(self.source))
 
     def with_tensor(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Frame | None:
-        """The call with the tensor changed; neither its class nor a function mode is asked for that."""
+        """The call with the tensor changed; neither its class nor a function mode is called for that."""
         tensor = resolve(self.source, self.frame.scope())
         assert isinstance(tensor, torch.Tensor)
         with torch._C.DisableTorchFunction():
@@ -74,18 +74,18 @@ class Refusal:
 
     def would_accept(self, change: Callable[[torch.Tensor], torch.Tensor]) -> bool:
         """True if the entry accepts the call with the tensor changed."""
-        # Advice is tried, not only given: the entry's own guards decide whether the changed call would be accepted.
+        # The advice is tested: the entry's own guards decide whether the changed call would be accepted.
         changed = self.with_tensor(change)
         return changed is not None and self.entry.check.holds(changed.scope())
 
     def retrace(self, frame: Frame | None, dynamism: Dynamism) -> tuple[Guard, ...]:
         """The guards of the call if the program were as advised."""
-        # The address is inside of the user's objects, which must not be changed to try something.
+        # The value is inside of the user's objects, which must not be changed for a test.
         if frame is None:
             return (self.guard,)
         trace = tracer.trace(frame, self.options, dynamism)
         if frame is not self.frame and isinstance(trace.exit, GraphBreak):
-            return (self.guard,)  # a recompilation less at the price of a break is no help
+            return (self.guard,)  # advice that replaces a recompilation by a graph break does not help
         return trace.guards()
 
 
@@ -103,7 +103,7 @@ def advise(
 
 
 def with_limit(failed: FailedGuard, name: str, value: int) -> FailedGuard:
-    """The failed guard where a limit forbids another entry, with the advice to raise it if so many are meant."""
+    """The failed guard, with the advice to raise the limit that forbids another entry."""
     raised = f"config.{name} = {2 * value}, if so many versions are meant"
     before = failed.advice
     return replace(failed, advice=Advice(f"{before.text}; or {raised}", before.verified) if before else Advice(raised))
@@ -174,7 +174,7 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
     def trial() -> bool:
         dims = {**refusal.dynamism.dims, expression(refusal.source): frozenset({dim})}
         with config.patch(automatic_dynamic_shapes_mark_as="unbacked" if special else "dynamic"):
-            # Traced once more with the dim marked, and the guards of that evaluated on the earlier size.
+            # The call is traced again with the dim marked, and the new guards are evaluated on the earlier size.
             guards = refusal.retrace(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
         earlier = refusal.with_tensor(lambda tensor: _resized(tensor, dim, expected))
         return earlier is not None and build_check(guards, refusal.frame).holds(earlier.scope())
@@ -184,13 +184,13 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
 
 def _resized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     sizes = [size if each == dim else now for each, now in enumerate(tensor.shape)]
-    # Without content: the guards ask for sizes, strides and the type, and not for elements.
+    # Without content: the guards read sizes, strides and the type, but no elements.
     return tensor.new_empty(sizes).requires_grad_(tensor.requires_grad)
 
 
 def _about_a_number(refusal: Refusal) -> Found:
     value, source = resolve(refusal.source, refusal.frame.scope()), refusal.source
-    # What a function tells of the process is no input that could be a tensor.
+    # The result of a function about the process is no input that could be a tensor.
     if type(value) not in (int, float) or isinstance(source, NoArgsCallSource):
         return None
     # Numbers of a module are settings: torch keeps them constant unless a setting says otherwise.
@@ -236,7 +236,7 @@ _ONE_SYMBOL = re.compile(r"(.+)\.size\(\)\[(\d+)\] == (.+)\.size\(\)\[(\d+)\]")
 
 
 def _about_sizes(refusal: Refusal) -> Found:
-    """A condition on sizes that torch wanted (0 and 1 apart, equal sizes are one symbol), or the user's code."""
+    """A condition on sizes that torch required (0 and 1 are special, equal sizes one symbol), or the user's code."""
     reason, because = refusal.failed.reason, refusal.failed.note
     if because and (found := _ZERO_OR_ONE.match(reason)):
         text = f"torch._dynamo.decorators.mark_unbacked({found[1]}, {found[2]}) before the first call"
@@ -256,7 +256,7 @@ def _constant(failed: FailedGuard) -> Found:
 
 
 def _use(failed: FailedGuard) -> ast.expr | None:
-    """The expression of the user's that needed the guard; None if it is unknown."""
+    """The user's expression that required the guard; None if it is unknown."""
     line = failed.stack[-1] if failed.stack else None
     try:
         return None if line is None else ast.parse(line.code[line.column : line.end_column].strip(), mode="eval").body
@@ -269,7 +269,7 @@ def _has_branch(used: ast.expr) -> bool:
 
 
 def _is_length_or_index(used: ast.expr | None) -> bool:
-    """Return whether it is ``range(...)`` or ``parts[...]``, in which a tensor is of no use."""
+    """Return whether it is ``range(...)`` or ``parts[...]``, where a tensor would not help."""
     is_range = isinstance(used, ast.Call) and isinstance(used.func, ast.Name) and used.func.id == "range"
     return is_range or isinstance(used, ast.Subscript)
 

@@ -1,9 +1,9 @@
-"""Spelling of targets and arguments in a record: as a person would write them.
+"""Text of targets and arguments in a record: as a person would write them.
 
     <built-in method sin of type object>     torch.sin
     (l_x_, slice(None, 2, None))             l_x_, :2
 
-Two compiles of one program are spelled the same: no addresses, no counters of the process.
+Two compiles of one program give the same text: no addresses, no counters of the process.
 
 In torch: torch/fx/graph.py (``_format_target``, ``_get_qualified_name``). Read next: nbcompile/recording/entries.py
 """
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.fx
 
-# Where people find a function, in the order in which they would look.
+# Modules in which users look for a function, in that order.
 HOMES: tuple[tuple[str, ModuleType], ...] = (
     ("torch", torch),
     ("torch.nn.functional", torch.nn.functional),

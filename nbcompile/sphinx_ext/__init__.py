@@ -4,7 +4,7 @@
 
     ```{code-cell}
     %%compile                   highlighted as Python, magic included,
-    def f(x): ...               and its picture has the room it needs
+    def f(x): ...               and its view is as wide as the page allows
     ```
 
 In torch: nothing. Read next: nbcompile/tools/lexer.py, nbcompile/sphinx_ext/module_map.py
@@ -33,7 +33,7 @@ ASSETS = Path(__file__).parent / "static"
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Set the extension up: Sphinx calls this."""
-    for name in ("ipython", "ipython3"):  # what kernels say their language is called
+    for name in ("ipython", "ipython3"):  # the names that kernels report as their language
         app.add_lexer(name, CompileCellLexer)
     app.add_directive("module-map", ModuleMap)
     app.add_directive("behaviours", Behaviours)

@@ -3,8 +3,7 @@
     def test_CB_6_graphs_of_a_branch():          CB-6 | The comparison is the last operator ... | holds
         "The comparison is the last operator ..."
 
-A row cannot say more than its test does: the text is the test's docstring, and
-the outcome is read off its decorators.
+A row states what its test checks: the text is the test's docstring, and the outcome is derived from its decorators.
 
 In torch: nothing. Read next: tests/support/watched.py
 """
@@ -38,7 +37,7 @@ class Behaviour:
 
 
 def behaviours(folder: Path = TESTS) -> Iterator[Behaviour]:
-    """All of them, section by section."""
+    """All behaviours, section by section."""
     for path in sorted(folder.glob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         section = (ast.get_docstring(tree) or path.stem).partition("\n")[0].rstrip(".")
@@ -69,7 +68,7 @@ def _outcome(node: ast.FunctionDef) -> str:
 
 
 class Behaviours(SphinxDirective):
-    """``{behaviours}``: a table for each section, and how many of each outcome."""
+    """``{behaviours}``: a table for each section, and the number of each outcome."""
 
     def run(self) -> list[nodes.Node]:
         """Build the tables; the page depends on every test."""

@@ -1,8 +1,9 @@
-"""The table of the book and the course: torch's contents, our pages, and what is executed on each, counted.
+"""The table of the book and the course: torch's contents, our pages, and the numbers of executed cells, views and
+claims on each.
 
     | Dynamo core concepts | docs/core_concepts.md | cells 9 | pictures 7 | claims 4 | predictions 1 |
 
-In torch: nothing. Read next: tests/docs/test_course.py, which says what each page must have
+In torch: nothing. Read next: tests/docs/test_course.py, which checks the numbers of each page
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ BOOK = {
     "Observability: tlparse, TORCH_LOGS": "observability",
     "Reporting issues": "reporting_issues",
 }
-"""torch's contents of its programming model, and our page about each."""
+"""Sections of torch's programming model, and our page about each."""
 HEAD = ("contents", "page", "cells", "pictures", "claims", "predictions")
 
 
@@ -57,7 +58,7 @@ def count(contents: str, path: Path) -> CountedPage:
     text = path.read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     shown = sum(bool(re.search(r"^%%compile|\.show\(", cell, re.MULTILINE)) for cell in cells)
-    executed = "\n".join(cells)  # what the page only shows is not counted
+    executed = "\n".join(cells)  # code that is only shown, and not executed, is not counted
     claims = len(re.findall(r"^\s*claim\(", executed, re.MULTILINE))
     predictions = len(re.findall(r"^%%compile\b.*--predict", executed, re.MULTILINE))
     return CountedPage(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, predictions)

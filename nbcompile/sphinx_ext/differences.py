@@ -3,8 +3,8 @@
     ```{differences} dynamic shapes     78 programs in dynamic.py and shapes.py run with both compilers; 9 differ: ...
     ```
 
-The argument names files of ``tests/peer/programs``. A row is a test that is expected to fail, and that fails the day
-it passes: the table cannot say what is not so.
+The argument names files of ``tests/peer/programs``. Each row is a strict expected failure: its test fails as soon as
+the difference is gone, so the table is up to date.
 
 In torch: nothing. Read next: tests/peer/known.py, docs/known_differences.md
 """
@@ -64,7 +64,7 @@ def differences(names: Sequence[str], folder: Path = PEER) -> list[Difference]:
 
 
 class Differences(SphinxDirective):
-    """``{differences} files``: how many programs there are, and which differ in what."""
+    """``{differences} files``: the number of programs, and the differences."""
 
     required_arguments = 1
     optional_arguments = 3

@@ -25,7 +25,7 @@ def with_literal_blocks(lines: list[str]) -> list[str]:
     inside = False
     for index, line in enumerate(lines):
         begins = line.startswith(INDENT) and not inside
-        # What follows a line without a blank one between them is the body of a list item or of a directive.
+        # Indented lines directly after a line, without a blank line, are the body of a list item or of a directive.
         if begins and index and not lines[index - 1] and not _announced(lines[: index - 1]):
             found += ["::", ""]
         # A blank line does not end a block: the next line with less indentation does.

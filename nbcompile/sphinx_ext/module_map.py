@@ -3,8 +3,8 @@
     ```{module-map}        nbcompile/capture/source.py | Where a traced value came from. | torch/_dynamo/source.py
     ```
 
-A row cannot drift from the code: it is the code's own first sentence and its
-own ``In torch:`` line, which tests/test_house.py checks.
+The rows are always up to date: each is the docstring's first sentence and its ``In torch:`` line, which
+tests/test_house.py checks.
 
 In torch: nothing. Read next: CONTRIBUTING.md
 """
@@ -68,7 +68,7 @@ class ModuleMap(SphinxDirective):
 
 
 def _table_row(first: nodes.Node, *rest: nodes.Node | None) -> nodes.row:
-    # None parts the second cell from the third.
+    # A None separates the second cell from the third.
     middle = rest.index(None)
     cells = ([first], rest[:middle], rest[middle + 1 :])
     row = nodes.row()

@@ -1,9 +1,9 @@
-"""Style sheet and script of the views: once on a page of documentation, as files, whatever its cells show.
+"""Style sheet and script of the views: included once in a page of documentation, as files, for any number of outputs.
 
     <style>.nbc...{...}</style><div class=nbc>...</div><script>(()=>{...})()</script>      an output, in a notebook
     <div class=nbc>...</div>                                                            the same, in our pages
 
-An output carries both, since notebooks put outputs where nothing else is known to be. A page of Sphinx has a head.
+An output in a notebook contains both, since its surroundings are unknown. A page of Sphinx can link files in its head.
 
 In torch: nothing. Read next: nbcompile/views/assets.py
 """

@@ -2,8 +2,8 @@
 
     build/pages/3f2a9c...      `make docs CACHED=1` executes a page again if its cells changed, or a module of ours
 
-MyST-NB compares only cells; a picture of an older compiler would stay. So the folder's name is a digest of all that
-a page may show: the package, the programs of the tests that pages list, Python and torch.
+MyST-NB compares only cells; a picture of an older compiler would stay. So the folder's name is a digest of everything
+that an output may depend on: the package, the programs of the tests that pages list, Python and torch.
 
 In torch: nothing. Read next: conf.py
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("nbcompile", "tests/peer", "tests/behaviour", "tests/cases", "benchmarks")
 SUFFIXES = (".py", ".toml", ".css", ".js", ".c", ".cpp", ".h")
 KEPT = 3
-"""Folders of older states that stay, for going back and forth between two of them."""
+"""Number of folders of older states that are kept, for changes between two states."""
 
 
 def cache_folder(parent: Path) -> Path:
@@ -35,7 +35,7 @@ def cache_folder(parent: Path) -> Path:
 
 
 def digest(folders: Iterable[Path]) -> str:
-    """Twenty letters that differ if a file, Python or torch does."""
+    """Digest of 20 letters over the files and the versions of Python and torch."""
     found = hashlib.sha256(f"{sys.version} torch {importlib.metadata.version('torch')}".encode())
     for folder in folders:
         for path in sorted(folder.rglob("*")):

@@ -34,7 +34,7 @@ _STYLE = Markup(
 
 
 class Ratios(SphinxDirective):
-    """``{ratios}``: a line for each, ``words: number``; the argument is what is divided by what."""
+    """``{ratios}``: a line for each, ``words: number``; the argument names dividend and divisor."""
 
     has_content = True
     required_arguments = 1
