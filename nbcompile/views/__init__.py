@@ -1,12 +1,11 @@
 """Views: a record as text, as HTML, as a page.
 
-    record -> facts -> text.render(record)      what terminals and diffs see
-                    -> html.render(record)      what notebooks show
+    record -> facts -> text.render(record) plain text for terminals and diffs
+                    -> html.render(record) HTML for notebooks
                     -> report.page(...)         one file to keep or send
                     -> live.View(record)        a widget
 
-Each is a pure function of a Record and knows nothing of the compiler: whatever
-is on screen was recorded, not recomputed.
+Each is a pure function of a Record and does not depend on the compiler: all that it shows was recorded, not recomputed.
 
 In torch: nothing. Read next: nbcompile/views/sections.py
 """
@@ -30,7 +29,7 @@ def mimebundle(record: Record, show: str | Iterable[str] | None = None) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class StaticView:
-    """The page as it is without scripts; a ``_repr_html_`` would be put into a frame, which knows no theme."""
+    """The page without scripts; a ``_repr_html_`` would be shown in an iframe, which does not have the host's theme."""
 
     record: Record
 
@@ -41,7 +40,7 @@ class StaticView:
 def for_marimo(record: Record) -> object:
     """Display for marimo, which runs scripts of widgets only; without a widget library, plain HTML."""
     try:
-        # By name: that module needs anywidget, and a view must be shown where it is not installed.
+        # Imported by name: that module needs anywidget, and a view must be shown without it, too.
         live: Any = importlib.import_module("nbcompile.views.live")
     except ImportError:
         return StaticView(record)

@@ -51,7 +51,7 @@ class SourceLine:
     elsewhere: bool
     """True for a line that this frame did not trace: before a resume function begins, or after a break."""
     carets: str = ""
-    """Below the piece of the line that raised."""
+    """Carets below the part of the line that raised."""
 
 
 def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> tuple[SourceLine, ...]:
@@ -93,7 +93,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         add(line, "guards", count(number, "guard"), f"guards|line.{line}")
     for later in resumed_frames(record, frame):
         for line, ids in links.frame_links(later).by_line.items():
-            # Lines that this frame ran as well have its own notes; only those that were left over are "later".
+            # Lines that this frame ran have its own notes; only the other lines are "later".
             if line not in found.by_line:
                 ran = {node.id: node for node in links.operators(links.traced(later))}
                 add(line, "later", f"{shortened(short_target(ran[node].target) for node in ids)} in {later.id}")
@@ -141,7 +141,7 @@ def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...])
 
 
 def resumed_frames(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, ...]:
-    """The frames that continue where a frame ended, each with the one after it; of the same function, in order."""
+    """The frames that resume after a frame's end, each with the one after it; of the same function, in order."""
     found, ends = [], {frame.id}
     for resumed in record.frames:
         if resumed.resumes in ends and resumed.file == frame.file and resumed.first_line == frame.first_line:

@@ -3,8 +3,8 @@
     styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
 
-Everything runs inside one function: a page may hold it any number of times. A page that links or holds both once
-takes them out of its outputs (``without_assets``).
+Everything runs inside one function: a page may hold it any number of times. A page that contains or links both once
+removes them from its outputs (``without_assets``).
 
 In torch: nothing. Read next: nbcompile/views/minify.py
 """
@@ -34,8 +34,8 @@ def style_text(*parts: str) -> str:
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
-    # A registered name is one for the whole page, where another output may have other letters. It has
-    # a hyphen, and stays.
+    # A registered name is valid in the whole page, where another output may have other short names. It contains a
+    # hyphen, and is not shortened.
     variables = dict(zip(dict.fromkeys(_VARIABLE.findall(text)), string.ascii_letters, strict=False))
     text = _VARIABLE.sub(lambda found: f"--{variables[found[0]]}", text)
     return text.replace(";}", "}").strip()
@@ -57,7 +57,7 @@ def module(*parts: str) -> str:
     return _program("view", *parts, "widget")
 
 
-# An own style sheet is known by its selector (`.nbc`) before an own element, a script by how it begins.
+# Our style sheet is recognised by its selector (`.nbc`) with one of our elements, a script by its first characters.
 _CARRIED = re.compile(
     r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>',
     re.DOTALL,
@@ -65,7 +65,7 @@ _CARRIED = re.compile(
 
 
 def without_assets(body: str) -> tuple[str, int]:
-    """A page without what its outputs carry, and how many elements were removed."""
+    """A page without the assets of its outputs, and the number of removed elements."""
     return _CARRIED.subn("", body)
 
 

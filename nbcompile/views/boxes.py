@@ -1,7 +1,8 @@
-"""Boxes of a graph's diagram: a node each, or, in a big graph, several nodes folded into one.
+"""Boxes of a graph's diagram: one box for each node, or, in a big graph, for several nodes.
 
-    60 nodes or fewer      one box a node
-    more                   repetitions of a region are one box, then a module's operators, then a line's or a call's
+    60 nodes or fewer      one box for each node
+    more                   one box for repetitions of a region, then for a module's operators, then for those of a line
+    or a call
 
 Folded are neighbours in program order, so that all arrows still point forward, and no node is lost: each is in one box.
 
@@ -88,7 +89,7 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
-    # Not even one box for each outermost module fits: neighbours are combined by number.
+    # Even one box for each outermost module is too many: neighbours are combined by number.
     return _chunks(_runs(nodes, module_paths, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
@@ -102,11 +103,11 @@ MOST_OF_A_CALL = 6
 
 
 def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
-    """Neighbours that a module which calls other modules makes in one call of a helper: masks, caches, positions.
+    """Neighbours that a module with submodules creates in one call of a helper function: masks, caches, positions.
 
-    Of each such node, by its number: the number of the first of its call, and the line that calls the helper.
+    For each such node, by its number: the number of the first node of its call, and the line that calls the helper.
     """
-    # Modules that call other modules: in a leaf like Linear, all nodes are its own.
+    # Only modules with submodules: in a leaf like Linear, all nodes belong to the module itself.
     callers = {node.modules[:length] for node in nodes for length in range(len(node.modules))}
     depths = {path: _shared_depth([node for node in nodes if node.modules[: len(path)] == path]) for path in callers}
     found: dict[int, tuple[int, str]] = {}
@@ -165,7 +166,7 @@ MOST_PERIOD = 200
 
 
 def _without_repetitions(groups: list[Group]) -> list[Group]:
-    """The first of a region's repetitions as it is, all others as one: ``11 times the same``."""
+    """The first repetition of a region in full, all others as one box: ``11 times the same``."""
     looks = [tuple((node.target, node.shape) for node in group.nodes) for group in groups]
     # a b c a b c a b c d: with period 3, six elements in a row equal the one 3 before them, up to index 9. So run =
     # 6, end = 9: the first a b c is drawn, and the rest is 6 // 3 = 2 times the same.
@@ -201,7 +202,7 @@ def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int
 
 def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
     """A few groups, each divided into pieces of several finer groups, so that there are enough boxes."""
-    # Rounded up. Each coarse group may end in a piece that is not full, and kinds are not mixed: hence twice.
+    # Rounded up, and doubled: each coarse group may end in a piece that is not full, and kinds are not mixed.
     size = -(-len(finer) // max(most - 2 * len(groups), 1))
     # For each finer group, its coarse group: the last that begins at or before it.
     begins = {group.nodes[0].id: number for number, group in enumerate(groups)}
@@ -218,8 +219,7 @@ def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
 
 def _chunks(groups: list[Group], most: int) -> list[Group]:
     """Combine equal numbers of neighbouring groups; inputs, operators and output remain separate."""
-    # Inputs, operators and the output are divided each by itself, and each may have one chunk that
-    # is not full: hence 3.
+    # Inputs, operators and the output are divided separately, and each may have one chunk that is not full: hence 3.
     size = -(-len(groups) // max(most - 3, 1))
     alike = itertools.groupby(groups, lambda group: _kind(group.nodes[0]))
     return [
@@ -244,7 +244,7 @@ def _kind(node: Node) -> str:
 def _box(group: Group, reads: tuple[int, ...]) -> Box:
     first, ids = group.nodes[0], tuple(node.id for node in group.nodes)
     kind = _kind(first)
-    # From here on: several nodes, an input, the output, and an operator by itself.
+    # The cases below: several nodes, an input, the output, a single operator.
     if group.times > 1 or len(group.nodes) > 1:
         return Box(ids, kind if kind == "input" else "fold", *_fold(group, kind), reads)
     if kind == "input":
@@ -252,7 +252,7 @@ def _box(group: Group, reads: tuple[int, ...]) -> Box:
     if kind == "output":
         return Box(ids, kind, "output", "", reads)
     target, type_ = facts.short_target(first.target), facts.type_of(first)
-    named = [first.name] if first.name != target else []  # the title has it
+    named = [first.name] if first.name != target else []  # the title contains it
     return Box(ids, kind, _clipped(target), _clipped(": ".join([*named, *([type_] if type_ else [])]), 40), reads)
 
 
@@ -294,5 +294,5 @@ def _clipped(text: str, most: int = 34) -> str:
 
 
 def _end_of(path: str, most: int = 34) -> str:
-    """Parameters of a model differ in how their paths end."""
+    """The paths of a model's parameters differ at their ends."""
     return path if len(path) <= most else "…" + path[1 - most :]

@@ -28,7 +28,7 @@ def break_label(index: int) -> str:
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
     """End of a frame, in words."""
     why = f": {named_once(frame.skip_reason)}" if frame.skip_reason else ""
-    # Outcome of the call: it ran eagerly, it raised, or the compilation was interrupted before.
+    # Outcome of the call: it ran eagerly, it raised, or its compilation was interrupted.
     match frame.status, frame.instead:
         case "skipped", _:
             return f"ran eagerly as a whole{why}"
@@ -75,7 +75,7 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     stacks = [frame.breaks[0].stack for frame in frames]
     # Without nested graph breaks a break in an inlined function ends every frame on the stack,
     # one compile after another.
-    # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
+    # f calls g, and g breaks: the stacks are (f, g) and (g). Each stack is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
     reason = "since every caller meets it again"
@@ -104,7 +104,7 @@ _WHY_CALLED = {
     "NB0024": ", which skips the frame",
     "NB0025": ", which skips the rest of the frame",
 }
-"""Kinds of breaks whose title says no more."""
+"""Kinds of breaks whose title has no further information."""
 MOST_CALLEE = 48
 """Characters of a callee: the end of a long one is the most specific part."""
 

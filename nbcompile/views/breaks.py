@@ -1,4 +1,4 @@
-"""Distinct graph breaks with causes and hints, and the tree of frames they led to.
+"""Distinct graph breaks with causes and hints, and the tree of frames.
 
     B1  Attempted to call function marked as skipped        ended 0/0
         Explanation ... Hint ... Developer debug context ... your stack
@@ -6,8 +6,8 @@
     0/0 f  lines 1-3, ended by B1
       resumes 1/0  lines 3-5, carries y
 
-One break deep inside nested calls ends a frame per level; it is one cause, so
-it is shown once, and the tree names it where it struck.
+One break inside nested calls ends a frame per level. It is one cause, so it is shown once, and the tree names it at
+each frame that it ended.
 
 In torch: torch/_guards.py and the graph-break registry hold the texts;
 TORCH_LOGS=graph_breaks prints them. Read next: nbcompile/views/kernels.py
@@ -28,7 +28,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     distinct = links.distinct_breaks(record)
     if not distinct:
         return None
-    # Numbered before they are cut: B3 means the same break in the tree, in the source and here.
+    # Numbered before the list is shortened: B3 is the same break in the tree, in the source and here.
     shown, more = limits.cut(list(enumerate(distinct)))
     parts = [_break(index, each) for index, each in shown]
     ended = sum(len(each.frames) for each in distinct)
@@ -52,7 +52,7 @@ def _break(index: int, distinct: links.DistinctBreak) -> Markup:
         ("Developer debug context", code(cause.context) if cause.context else None),
     )
     reasons = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
-    # With more than a few, a page of open breaks is longer than the program.
+    # With many breaks, the page would be longer than the program if all were unfolded.
     return fold(title, stack(cause.stack), reasons, is_open=index < 5)
 
 
@@ -121,7 +121,7 @@ def _about(record: Record, frame: CompiledFrame, path: str) -> Content:
     """``lines 2-3 · sin, cos, add and 2 more``."""
     operators, lines = links.operators(frame.graph), facts.span(record, frame)
     names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
-    # "and 2 more" is a number of the page, and needs its provenance.
+    # "and 2 more" is a number on the page, and needs a provenance.
     beyond = f"{path}.graph.{figures.OPERATORS}|beyond.3" if len(operators) > 3 else ""
     return (
         tag("span", lines, data_r=f"{path}|lines") if lines else None,

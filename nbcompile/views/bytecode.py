@@ -4,7 +4,7 @@
     2   42 BINARY_OP    *          n2        2 LOAD_CONST __compiled_fn_1
     ...                                      ...
 
-An instruction of the first is linked to the operators that the interpreter put into the graph at it.
+An instruction of the function is linked to the operators that it added to the graph.
 
 In torch: TORCH_LOGS=bytecode prints both. Read next: nbcompile/bytecode/disassemble.py
 """
@@ -45,7 +45,7 @@ def _pane(
 
 
 def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
-    """``line offset opcode argument``; the line where it begins, as ``dis`` has it."""
+    """``line offset opcode argument``; the line number at its first instruction, as in ``dis``."""
     # Opcodes are padded to the longest one here, so that arguments begin in one column.
     width = max(len(each.opcode) for each in instructions)
     previous_line = 0

@@ -8,8 +8,9 @@
     ...
     f = frame_0_0()
 
-Run it where the function was defined (``%run -i chain.py``): globals are read there. What no import gives, and what was
-never compiled, raises an error that says so. It has no guards: it is right for calls that the recorded entries accept.
+Run it where the function was defined (``%run -i chain.py``): globals are read there. Objects that cannot be imported,
+and functions that were not compiled, raise an error with that reason. The program has no guards: it is correct for
+calls that the recorded entries accept.
 
 In torch: TORCH_LOGS=bytecode prints the pieces. Read next: nbcompile/views/breaks.py
 """
@@ -48,7 +49,7 @@ def program(record: Record, frame: str = "") -> str:
     """Program of a frame (the first compiled one) and of all frames that it resumes or calls.
 
     Raises:
-        ValueError: no such frame was compiled, or a graph holds what no text can say.
+        ValueError: no such frame was compiled, or a graph holds a value that has no text form.
     """
     known = [each for each in record.frames if each.residual and frame in ("", each.id)]
     if not known:
@@ -65,7 +66,7 @@ def _collect(record: Record, frame: CompiledFrame, makers: dict[str, str]) -> No
     """The source functions of a frame and of the frames that it calls."""
     if frame.id in makers:
         return
-    # Entered before its callees: so it precedes them in the text, and a recursive function ends here.
+    # Inserted before its callees, so that it precedes them in the text, and a recursion ends here.
     makers[frame.id] = ""
     # Reversed, because the last entry of a dict wins: of several frames of one function the first compiled remains.
     called = {each.function: each for each in reversed(record.frames) if each.called_from == frame.id and each.residual}
@@ -83,7 +84,7 @@ def _maker(frame: CompiledFrame) -> str:
 
 
 def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, CompiledFrame | None]]:
-    """Names by which the residual program calls its resume functions, and the frame that each became."""
+    """Names by which the residual program calls its resume functions, and the frame of each."""
     # A resume function that was compiled several times: the first frame of it, as in `_collect`.
     became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
     met: Counter[str] = Counter()
@@ -105,7 +106,7 @@ def _graph(frame: CompiledFrame) -> Iterator[str]:
 
 
 def _kept(frame: CompiledFrame) -> Iterator[str]:
-    """Names that only the residual program has: by where they are imported from."""
+    """Names that only the residual program has, with the modules that they are imported from."""
     for entry in frame.kept:
         found = f"importlib.import_module({entry.module!r})" + (f".{entry.path}" if entry.path else "")
         unknown = f"missing({f'{entry.name} is an object that no import gives'!r})"
@@ -127,7 +128,6 @@ def _called(
     """Functions that it calls by name, if the name is bound to the compiled function itself, not to a wrapper."""
     for name, child in called.items():
         if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
-            # The name may be bound to another function by now: the line shows whether it is still the
-            # compiled one.
+            # The name may be bound to another function now: the line shows whether it is still the compiled one.
             mine = f"is_at(globals().get({name!r}), {child.first_line})"
             yield f"{name} = {_maker(child)}() if {mine} else globals()[{name!r}]"

@@ -1,4 +1,4 @@
-"""View of a comparison with the real torch.compile: what differs first, then numbers, then both side by side.
+"""View of a comparison with the real torch.compile: first the differences, then numbers, then both in two columns.
 
     print(view)               text
     view                      HTML in a notebook
@@ -33,7 +33,7 @@ WIDEST = 46
 
 @dataclass(frozen=True)
 class ComparisonView:
-    """A comparison that shows itself."""
+    """A comparison with its displays in notebooks and terminals."""
 
     data: Comparison
 
@@ -216,7 +216,7 @@ def _marks(marks: LineMarks) -> Markup:
 def _guards(pair: FramePair) -> Markup | None:
     if not pair.guards:
         return None
-    # Conditions that are equal on both sides are counted, and are no differences.
+    # Conditions that are equal on both sides are only counted.
     unequal = [guard for guard in pair.guards if guard.status != EQUAL]
     rows = [
         row(tag("th", chip(guard.status, "" if guard.known or guard.status == EQUAL else "warn")),
@@ -230,7 +230,7 @@ def _guards(pair: FramePair) -> Markup | None:
 
 def _graphs(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[Markup]:
     sides = [{facts.stage(graph): graph for graph in links.graphs(frame)} if frame else {} for frame in (ours, theirs)]
-    # A dict keeps the order of first sight: our stages in order, then those that only torch.compile has.
+    # A dict keeps the order of insertion: our stages in order, then those that only torch.compile has.
     for stage in dict.fromkeys((*sides[0], *sides[1])):
         graphs = [side.get(stage) for side in sides]
         counts = ", ".join(f"{len(links.operators(graph))} operators" for graph in graphs)

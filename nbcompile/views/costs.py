@@ -2,11 +2,10 @@
 
     y = torch.sin(x) * 2     # sin, mul; 16 kB in eager        sin reads and writes 4 kB, and so does mul
 
-Worked out from shapes and dtypes of the captured
-graph; no clock was read. Where the numbers of a kernel's launch are smaller,
-fusion is why. Sizes that vary count as they were in the compiled call.
+Computed from shapes and dtypes of the captured graph; no time is measured. If the numbers of a kernel's launch are
+smaller, fusion saved the rest. Dynamic sizes have their values in the compiled call.
 
-In torch: torch/_inductor/utils.py (get_num_bytes) counts what kernels move. Read next: nbcompile/views/facts.py
+In torch: torch/_inductor/utils.py (get_num_bytes) counts bytes that kernels move. Read next: nbcompile/views/facts.py
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
     """Bytes moved by some operators of a frame's graph; 0 where a size is not known."""
     if frame.graph is None:
         return 0
-    # A symbol has the value of the traced call; an unbacked one has none, and is left out.
+    # A symbol has the value of the traced call; an unbacked one has none, and is omitted.
     hints = {each.name: int(each.hint) for each in frame.symbols if each.hint.lstrip("-").isdecimal()}
     nodes = {node.id: node for node in frame.graph.nodes}
     moved = 0
@@ -41,7 +40,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
         sizes = [
             _bytes(node, hints) for node in (nodes[node_id], *(nodes[i] for i in nodes[node_id].inputs if i in nodes))
         ]
-        # A sum without one of its sizes would be too small.
+        # With an unknown size the sum would be too small.
         if None in sizes:
             return 0
         moved += sum(size for size in sizes if size is not None)
@@ -104,5 +103,6 @@ def _value(size: str, hints: Mapping[str, int]) -> int | None:
 
     try:
         return value(ast.parse(size, mode="eval").body)
-    except (KeyError, SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):  # of a parser
+    # errors of the parser and of arithmetic
+    except (KeyError, SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None

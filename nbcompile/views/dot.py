@@ -3,12 +3,11 @@ r"""Diagram of a graph: boxes, DOT, and the layout of the boxes.
     nodes ─ groups ─ boxes (boxes.py) ─ DOT ─ graphviz ─ positions ─ SVG (svg.py)
 
     dot        graphviz.Digraph, for users to keep and restyle
-    arrange    Arrangement: where each box and arrow goes
+    arrange    Arrangement: positions of boxes and arrows
 
-Layout runs in this process (pygraphviz brings Graphviz along) or in a ``dot``
-on the PATH; with neither, :func:`arrange` gives None and views fall back on the
-table. DOT reads ``<...>`` as markup and ``\N`` as an escape, so labels are
-escaped and no text of the user ever names a node.
+Layout runs in this process (pygraphviz contains Graphviz) or in a ``dot`` on the PATH; with neither, :func:`arrange`
+returns None and views fall back to the table. DOT reads ``<...>`` as markup and ``\N`` as an escape, so labels are
+escaped and node names contain no text of the user.
 
 In torch: torch/fx/passes/graph_drawer.py. Read next: nbcompile/views/svg.py
 """

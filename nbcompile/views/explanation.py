@@ -1,6 +1,6 @@
 """Explanation: a record with its views; ``%%compile -o r`` binds one, ``explain(f)(...)`` returns one.
 
-    r                        the picture, which cannot fail
+    r                        the view; an error in it is caught
     r.show("guards")         one section of it
     r.graphs, r.guards, r.breaks, r.recompiles, r.kernels      the parts, as data
     r.report("out.html")     everything, in one file

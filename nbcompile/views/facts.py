@@ -3,7 +3,7 @@
     FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 3, actual 4")
     refusal(...)  ->  what="size of tensor x", dimension="0", expected="3", actual="4"
 
-In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it.
+In torch: nothing. Read next: nbcompile/views/text.py, the simplest user of it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _kernels(frame: CompiledFrame) -> tuple[model.Kernel, ...]:
 
 
 def is_tree(record: Record) -> bool:
-    """Return whether any frame led to another; recompilations are not enough for a tree."""
+    """Return whether any frame called another; recompilations alone are no tree."""
     return any(node.children for node in links.resume_tree(record))
 
 
@@ -172,13 +172,13 @@ def name(frame: CompiledFrame) -> str:
 
 
 def repetitions(record: Record) -> dict[str, str]:
-    """Frames of a code object that end as an earlier one does, with the same graph or none; that one, by id."""
+    """Frames of a code object with the same end and graph (or none) as an earlier one: a map to that one, by id."""
     found: dict[str, str] = {}
     for group in links.entries(record):
         firsts: dict[object, str] = {}
         same_graph: dict[str, str] = {}
         for frame in group:
-            # A frame that ends in a graph break is never folded: each of its breaks is shown.
+            # A frame that ends in a graph break is never folded, so that each break is shown.
             look: object = None
             if frame.status == "compiled" and not frame.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()

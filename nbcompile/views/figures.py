@@ -4,9 +4,9 @@
     <small data-r="guards">5, all checked before each call</small>   inside a frame: from that frame
 
 A reference is a path of fields; a list in the path is iterated over, a number in the path selects one item, and
-``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is how many there are at the end, or the
-number at this position. What follows ``|`` is listed below; ``=2`` is said of no record. The rows of a table need no
-reference: they begin with the name of what they are about.
+``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is the number of selected items, or the number
+at this position. The words after ``|`` are listed below; ``=2`` is a number that is not from the record. The rows of a
+table need no reference: they begin with the name of their subject.
 
 In torch: nothing. Read next: nbcompile/views/facts.py; tests/views/test_figures.py follows each reference
 """
@@ -23,7 +23,7 @@ CALLS = "compiled_graph.kernels[language=aten]"
 DISTINCT = "frames.breaks|distinct"
 """Breaks with the same cause are one."""
 ENDED = "frames.breaks|ended"
-"""A distinct break and a frame that it ended, each pair once."""
+"""Pairs of a distinct break and a frame that it ended."""
 CODES = "frames|codes"
 """Compile ids with the same first part are of one code object."""
 RECOMPILED = "frames|recompiled"

@@ -2,8 +2,8 @@
 
     sm_90:  29 registers   0 B spilled   16 B shared   100 % occupancy   48 kB moved   48 kB at least   3.1 µs predicted
 
-Below it, line by line of the kernel: the PTX that the line became, the SASS that ptxas generated from that, and the
-bytes that it moves against those that are used. A row is linked to the operators of its line, and so to the source.
+Below it, line by line of the kernel: the PTX of the line, the SASS that ptxas generated from that, and the bytes that
+it moves next to those that are used. A row is linked to the operators of its line, and so to the source.
 
 In torch: nothing. Read next: nbcompile/views/kernels.py
 """
@@ -58,7 +58,7 @@ def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], lim
         _line(line, text[line.line - 1].strip(), words(by_line.get(line.line, ())), looks.get(line.line, ""))
         for line in shown
     ]
-    # In three columns they would be wider than most pages: the last would be invisible.
+    # In three columns they would be wider than most pages, and the last column invisible.
     listed = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "used", "instructions"), rows)
     return fold("Line by line: PTX, SASS and bytes", tag("div", listed, class_="n-lines"), more)
 
@@ -88,7 +88,7 @@ def candidates(kernel: Kernel) -> Markup | None:
     tuned = kernel.autotuning
     if tuned is None:
         return None
-    # They are sorted, and the fastest was chosen: times are relative to it.
+    # They are sorted by time: the first was chosen, and times are relative to it.
     best = tuned.candidates[0].microseconds
     rows = [
         row(
@@ -130,7 +130,7 @@ def _figures(gpu: Gpu) -> Iterator[tuple[str, str]]:
     yield f"{gpu.spills} B", "spilled"
     yield f"{gpu.shared_bytes} B", "shared"
     yield _percent(gpu.occupancy), "occupancy"
-    # Compiled, but too long to simulate: ptxas reports registers and spills, only a run would count the others.
+    # Compiled, but too long to simulate: ptxas reports registers and spills; only a simulation counts the others.
     if not gpu.blocks:
         yield "not", "run"
         return

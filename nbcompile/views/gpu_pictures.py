@@ -1,13 +1,13 @@
 """Pictures of kernels on a GPU: the roofline with a dot for each kernel, and which program accesses which elements.
 
-    instructions a µs |        ________ what can be issued
+    instructions a µs |        ________ limit of instruction issue
                       |      /   o kernel0
-                      |    /  what memory can bring
+                      |    /  limit of memory bandwidth
                       +------------------------ instructions a byte
 
-Each is an ``<img>`` with its own ground, so it is legible on a page of either theme, whatever was stripped.
+Each is an ``<img>`` with its own background, so it is legible in a light and a dark theme, even if styles are removed.
 
-In torch: nothing; Nsight Compute draws a roofline of what ran on a GPU. Read next: nbcompile/views/gpu.py
+In torch: nothing; Nsight Compute draws a roofline of kernels that ran on a GPU. Read next: nbcompile/views/gpu.py
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
     if not dots:
         return None
     gpu = dots[0][1]
-    # The intensity at which memory and issue limit equally: the slope ends and the flat roof begins.
+    # The ridge: the intensity at which memory and issue limit equally, where the slope ends and the flat roof begins.
     ridge = gpu.peak_instructions / gpu.peak_bytes
     points = [(name, each.instructions / each.least, each.instructions / each.predicted_us) for name, each in dots]
     # The ridge is always in the picture, also where all kernels are on one side of it.
@@ -145,8 +145,8 @@ def _number(power: int) -> str:
 
 def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
     """Text of each dot and its position: name, number at the end, or nothing, as there is space."""
-    # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. A label that
-    # has a position becomes one, so that the first kernels have the best positions.
+    # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. Each label with a position
+    # becomes an obstacle, so that the first kernels get the best positions.
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]
     for (x, y), (to_x, to_y) in itertools.pairwise(roof):
         steps = max(round(to_x - x) // 4, 1)
@@ -163,7 +163,7 @@ def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
 
 
 def _corners(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
-    """Positions where a text may begin that is about a dot: to its right, left, above, below; inside of the picture."""
+    """Possible positions for the label of a dot: to its right, left, above, below; inside of the picture."""
     wide = math.ceil(len(text) * LETTER)
     inside = max(LEFT + 2, min(x - wide // 2, WIDTH - wide - 2))
     for left, baseline in ((x + 7, y + 4), (x - 7 - wide, y + 4), (inside, y - 8), (inside, y + 16)):
@@ -187,7 +187,7 @@ def tiles(gpu: Gpu) -> Markup | None:
     if not gpu.tiles:
         return None
     tones = _tones(gpu.tiles)
-    # One tensor below the other; each takes its caption and as many lines as its cells need.
+    # One tensor below the other; each needs its caption and the lines of its cells.
     drawn: list[Markup] = []
     y = 0
     for tile in gpu.tiles:
@@ -253,7 +253,7 @@ def described(tile: GpuTile) -> str:
 
 
 def is_sampled(tile: GpuTile) -> bool:
-    """Return whether the drawing leaves elements out."""
+    """Return whether the drawing omits elements."""
     return (tile.rows, tile.columns) != (tile.height, tile.width)
 
 

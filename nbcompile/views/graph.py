@@ -1,9 +1,8 @@
 """Section of a graph: a diagram, and a table of its nodes.
 
-The picture is an ``<img>``, so that it survives where scripts and inline SVG
-are stripped, and the page's script makes it selectable. The equivalent table says
-everything the picture says, for screen readers, for search, and for graphs
-too big to look at.
+The picture is an ``<img>``, so that it is shown if scripts and inline SVG are removed, and the page's script makes it
+selectable. The equivalent table has the same content, for screen readers, for search, and for graphs that are too big
+for a picture.
 
 In torch: torch/fx/passes/graph_drawer.py. Read next: nbcompile/views/source.py
 """
@@ -103,7 +102,7 @@ def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup
 
 
 def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, drawn_captured: bool) -> Markup | None:
-    """Render the functional ATen graphs; ``drawn_captured`` is the diagram of the captured graph."""
+    """Render the functional ATen graphs; ``drawn_captured``: the page has the diagram of the captured graph, too."""
     graphs = frame.compiled_graph.graphs if frame.compiled_graph else ()
     if not graphs:
         return None
@@ -145,7 +144,7 @@ def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
 def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
     """Return whether each captured node became one node, with the same inputs."""
     origin = {node.id: node.from_nodes for node in graph.nodes}
-    # A node that derives from two (after a fusion), or a captured node that became two, needs its own picture.
+    # A node that derives from two (after a fusion), or a captured node that became two, needs a picture of its own.
     if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
         return False
     for old, new in zip(captured.nodes, graph.nodes, strict=True):
@@ -169,13 +168,13 @@ def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
 def node_names(found: links.FrameLinks, *ids: str) -> str:
     """Link names of the captured nodes that some ids derive from: ``n1 n4``.
 
-    Inside one frame the frame's own prefix says nothing, and outputs stay small.
+    Inside one frame the prefix of the frame is redundant; without it outputs are smaller.
     """
     return words(found.captured(*ids))
 
 
 def words(ids: tuple[str, ...]) -> str:
-    """Link words of captured node ids: what follows the compile id; runs of them are drawn together, ``n3..9``."""
+    """Link words of captured node ids: the part after the compile id; consecutive ones are combined, ``n3..9``."""
     names = [each.rpartition(".")[2].replace(" ", "_") for each in ids]
     numbers = sorted({int(each[1:]) for each in names if _NUMBERED.fullmatch(each)})
     if len(numbers) < len(names) or len(numbers) < _RUN:

@@ -43,7 +43,7 @@ MARKS = "DIMENSION_DYNAMIC_MARKING_GUARD"
 
 
 def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
-    """The guards on dynamic and static marks, if several tensors have one: all are alike."""
+    """The guards on dynamic and static marks as one row, if several tensors have one: all are alike."""
     found = tuple(each for each in frame.guards if each.kind == MARKS)
     return found if len(found) > 1 else ()
 
@@ -72,7 +72,7 @@ def _row(about: str, guard: Guard, first: bool, found: links.FrameLinks) -> Mark
     line = links.own_line(found.frame, guard.stack)
     at = line or (facts.location(guard.stack[-1].file, guard.stack[-1].line) if guard.stack else "")
     value = tag("em", about.strip("()")) if about.startswith("(") else code(about)
-    # Rows below the first of a group repeat the value for readers without styles; theme.css quiets it.
+    # Rows below the first of a group repeat the value for readers without styles; theme.css makes it pale.
     heading = tag("th", value, class_="" if first else "n-again")
     words = guard.words or facts.readable(guard.condition)
     kind = chip(guard.kind)

@@ -1,15 +1,14 @@
 """HTML of a record: one self-contained fragment.
 
-    render(record)                  everything, the essentials open
+    render(record)                  everything, the most important sections unfolded
     render(record, "guards")        one section
     render(record, ["graph"])       some
 
 It is read in three steps, each complete without the next: plain elements
-(``<details>``, tables, ``<pre>``, ``<img>``) that untrusted notebooks and
-readers without scripts keep; static/theme.css, for light, dark, print and
+(``<details>``, tables, ``<pre>``, ``<img>``), which work in untrusted notebooks and without scripts; static/theme.css,
+for light, dark, print and
 forced colours; static/view.js, which links source lines, graph nodes and
-kernel lines. Nothing is fetched, nothing has an id, so it can be put anywhere,
-twice.
+kernel lines. Nothing is fetched and no element has an id, so a page may contain it any number of times.
 
 In torch: tlparse makes pages of a whole run. Read next: the modules named in
 the imports, in page order.
@@ -66,7 +65,7 @@ _DETAIL = (
     Limits(rows=80, frames=15, characters=200, repeated=True),
     Limits(rows=15, frames=5, characters=100, repeated=True),
 )
-"""Levels of detail, tried in order until the output fits. More than 2000 rows of one table never do."""
+"""Levels of detail, tried in order until the output fits. A table with more than 2000 rows never fits."""
 
 
 def render(
@@ -74,9 +73,9 @@ def render(
 ) -> str:
     """Render the chosen sections; without ``assets``, the surrounding page provides styles and script.
 
-    Where many sections are shown, most are folded, and their programs are not highlighted.
+    If many sections are shown, most are folded, and their programs are not highlighted.
 
-    With a ``limit`` in bytes, long things are shortened (and say so) until the output fits.
+    With a ``limit`` in bytes, long parts are shortened, with a note, until the output fits.
     """
     wanted = sections.chosen(show)
     if show is None and not what_if.by_default(record):
@@ -89,7 +88,7 @@ def render(
             page = _page(record, parts, _body(record, parts, limits), assets=assets)
         if most is None or len(page.encode()) <= most:
             return page
-    # Thousands of frames: not even the lowest detail fits.
+    # Thousands of frames: even the lowest level of detail is too large.
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
     return _page(record, wanted, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
 
@@ -116,7 +115,7 @@ def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[
 
 
 STORM_LIMIT = 60_000
-"""Bytes of what is shown of a function that was compiled for many values: why comes first; the code of each is in
+"""Bytes of the view of a function that was compiled for many values. It shows the reasons; the code of each entry is in
 the full report, and in ``show("kernels")``."""
 _DETAILS = ("residual", "bytecode", "aten", "timings")
 _STORM = (
@@ -129,13 +128,13 @@ _STORM = (
 )
 """Levels of detail for such a function, tried in order before ``_DETAIL``."""
 COMFORTABLE = 420_000
-"""Bytes that a page takes up and that are drawn in a moment: with more, the first try is a shorter one."""
+"""Bytes of a page that a browser draws without delay: a page that would be larger is first tried with less detail."""
 _ROW = 200
 """Bytes of a row of a table or a line of a program, about."""
 
 
 def _first_try(record: Record) -> int:
-    """The first detail whose page is not too large, by the number of rows: a try that fails takes a second."""
+    """The first level of detail that is expected to fit, by the number of rows: a failed try takes a second."""
     sizes = [tuple(_sizes(frame)) for frame in record.frames]
     for index, limits in enumerate(_DETAIL[:-1]):
         rows = sum(min(size, limits.rows) for each in sizes[: limits.frames] for size in each)
@@ -160,7 +159,7 @@ def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     if "predict" not in wanted:
         return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
     rest = tuple(each for each in wanted if each != "predict")
-    # Without the summary: its numbers answer some of the questions.
+    # Without the summary, whose numbers contain answers of some questions.
     with_questions = (_head(record, (), limits), predict.render(record, limits))
     if not rest:
         return join(with_questions)
@@ -196,7 +195,7 @@ def _tile(tile: facts.Tile) -> Markup:
 
 
 def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
-    # Sections about the whole record come first, then the frames, each with its own.
+    # Sections about the whole record come first, then the frames with their sections.
     whole = {
         "tree": breaks.tree, "breaks": breaks.render, "recompilations": recompilations.render,
         "what_if": what_if.render,
@@ -264,7 +263,7 @@ def _further(record: Record, same_graph: dict[str, str], entries: int) -> dict[s
         own = [compile_id for compile_id in compiled if compile_id not in same_graph]
         if len(own) >= (SEVERAL_GRAPHS if entries > 1 else 2):
             shown = {own[0], own[-1]} if entries > 1 else {own[0]}
-            # An entry with the graph of one that is drawn is listed with that one, and not here.
+            # An entry with the same graph as a drawn entry is listed with that entry, and not here.
             hidden = [each for each in compiled if each not in shown and same_graph.get(each) not in shown]
             found |= dict.fromkeys(hidden, own[0])
     return found
@@ -310,7 +309,7 @@ MANY = 12
 
 
 def _unfolded(part: Markup) -> Markup:
-    """A section as it is when its summary was pressed."""
+    """A section in its unfolded state."""
     return Markup(re.sub(r"^(<details data-s=\w+)>", r"\1 open>", str(part)))
 
 
@@ -364,7 +363,7 @@ ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed", "gpu")
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
-    # The style of a section travels with the output only if the section is in it.
+    # The output contains the style of a section only if the section is in it.
     calls = ("calls",) if len(record.frames) > 1 else ()
     has_explanations = any(
         frame.breaks or frame.failed_guards or frame.resumes or frame.steps for frame in record.frames

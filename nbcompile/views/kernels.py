@@ -46,7 +46,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     """Kernels and extern calls in the order in which the wrapper runs them, each with its index in the record."""
-    # The forward and the backward graph each count their calls from 0: records of one name are used up in order.
+    # The forward and the backward graph each count their calls from 0: entries of one name are consumed in order.
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
     for index, kernel in enumerate(compiled.kernels):
         waiting.setdefault(_called(kernel), deque()).append((index, kernel))
@@ -64,7 +64,7 @@ def _called(kernel: Kernel) -> str:
 
 
 def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
-    """Name of the first kernel with the same program but for names in comments, for each kernel by id."""
+    """Map from each kernel's id to the name of the first kernel with the same program, comments aside."""
     firsts: dict[str, str] = {}
     return {
         kernel.id: firsts.setdefault(
@@ -79,7 +79,7 @@ def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _KernelContext:
-    """Links, names and limits that all kernels of one frame are drawn with."""
+    """Links, names and limits for all kernels of one frame."""
 
     found: links.FrameLinks
     names: dict[str, str]
@@ -105,7 +105,7 @@ def _kernel(kernel: Kernel, index: int, context: _KernelContext) -> Markup:
             if tried
             else tag("p", title, data_n=words(origins))
         )
-    # Layers of a model have equal kernels. One source is shown, as one function is compiled (codegen/cpp.py).
+    # Layers of a model have equal kernels. One source is shown, since only one function is compiled (codegen/cpp.py).
     if first != kernel.name and limits.repeated:
         return tag("p", title, tag("small", f"; the program of {first}, for other buffers"), data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)

@@ -34,7 +34,7 @@ def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
     for part in text.split("\n"):
         indent = rest if lines else first
         if part and part.isprintable() and part == part.strip() and len(indent) + len(part) <= WIDTH - 4:
-            lines.append(indent + part)  # as most are: a model has thousands of guards
+            lines.append(indent + part)  # the common case, without the slower wrapping: a model has thousands of guards
             continue
         lines += textwrap.wrap(
             part, WIDTH - 4, initial_indent=indent, subsequent_indent=rest,
@@ -44,7 +44,7 @@ def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Columns as wide as their content, none wider than 32: a longer cell sticks out."""
+    """Columns as wide as their content, none wider than 32: a longer cell is not shortened."""
     widths = [min(max(len(row[index]) for row in rows), 32) for index in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,8 +1,8 @@
-"""A view as a widget, for hosts that run only the scripts of widgets.
+"""A view as a widget, for hosts that run scripts of widgets only.
 
     View(explained, ["source", "graph"])      live in marimo as in a notebook
 
-Needs ``pip install nbcompile[widget]``, as nothing else among the views does.
+Needs ``pip install nbcompile[widget]``, which no other view needs.
 
 In torch: nothing. Read next: nbcompile/views/static/widget.js
 """

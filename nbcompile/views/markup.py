@@ -2,9 +2,8 @@
 
     tag("td", "a < b", class_="n-x y", colspan=2)   <td class="n-x y" colspan=2>a &lt; b</td>
 
-Everything that is no Markup is escaped, here and nowhere else, so no view can
-forget it. Fragments carry no ``id``: an output may appear twice on one page.
-Links between things are the words of ``data-n``, looked up inside one frame.
+All content except Markup is escaped here and only here, so no view can forget it. Fragments have no ``id``: an output
+may occur twice on one page. Links between elements are the words of ``data-n``, which are looked up inside one frame.
 
 In torch: nothing. Read next: nbcompile/views/html.py
 """
@@ -35,7 +34,7 @@ Item = TypeVar("Item")
 
 
 def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
-    """One element. ``class_`` is class, ``data_n`` is data-n; None and False leave an attribute out."""
+    """One element. ``class_`` is class, ``data_n`` is data-n; None and False omit an attribute."""
     return _element(name, content, attributes, bare=True)
 
 
@@ -65,15 +64,15 @@ def _element(name: str, content: Content, attributes: dict[str, object], *, bare
 
 
 def join(content: Content) -> Markup:
-    """Content in a row."""
+    """Concatenate content."""
     if content is None:
         return Markup()
     if isinstance(content, Markup):
         return content
-    # A plain text comes from the user's program. Only Markup is taken as it is.
+    # A plain text comes from the user's program, and is escaped. Only Markup is not.
     if isinstance(content, (str, int, float)):
         return escaped(clipped(str(content)))
-    # Sections are built of nested tuples, lists and generators, None for what is left out: here they become one text.
+    # Sections are built of nested tuples, lists and generators, with None for omitted parts: here they become one text.
     return Markup().join(map(join, content))
 
 
@@ -98,10 +97,10 @@ class Limits:
     entries: int = 2
     """Entries with graphs of their own that are drawn of a function that was compiled for many values: 1 or 2."""
     without: tuple[str, ...] = ()
-    """Sections that are left out."""
+    """Sections that are omitted."""
 
     def cut(self, items: Sequence[Item]) -> tuple[Sequence[Item], Markup | None]:
-        """Items to show and, if some are omitted, a line that says so."""
+        """Items to show and, if some are omitted, a line with their number."""
         hidden = len(items) - self.rows
         return items[: self.rows], tag(
             "p", f"… and {hidden} more: see the full report.", class_="n-more"
@@ -113,7 +112,7 @@ _longest: ContextVar[int] = ContextVar("longest", default=Limits.characters)
 
 @contextmanager
 def lines_of(characters: int) -> Iterator[None]:
-    """Inside, each line of any text that is shown is clipped, visibly. Data for scripts is never."""
+    """Context in which each line of text is shortened, with a mark; data for scripts is not."""
     with bound(_longest, characters):
         yield
 
@@ -123,13 +122,13 @@ _is_plain: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 @contextmanager
 def listings_without_colours(wanted: bool) -> Iterator[None]:
-    """Inside, listings are not highlighted: most of an output's programs are folded, and few are ever opened."""
+    """Context in which listings are not highlighted: most programs of an output are folded, and few are opened."""
     with bound(_is_plain, wanted):
         yield
 
 
 def clipped(text: str) -> str:
-    """The text with lines as long as may be here."""
+    """The text with its lines shortened to the limit of the context."""
     most = _longest.get()
     if len(text) <= most:
         return text
@@ -142,18 +141,18 @@ def clipped(text: str) -> str:
 def section(
     name: str, title: str, *body: Content, about: Content = "", figures: str = "", is_open: bool = False
 ) -> Markup:
-    """A titled part that folds; ``figures`` is what the numbers in ``about`` count (figures.py)."""
+    """A foldable part with a title; ``figures`` is the provenance of the numbers in ``about`` (figures.py)."""
     heading = tag("summary", tag("b", title), " ", tag("small", about, data_r=figures) if about else None)
     return tag("details", heading, body, data_s=name, open=is_open)
 
 
 def fold(title: Content, *body: Content, figures: str = "", is_open: bool = False) -> Markup:
-    """A smaller part that folds, inside a section."""
+    """A smaller foldable part, inside a section."""
     return tag("details", tag("summary", title, data_r=figures), body, open=is_open)
 
 
 def chip(text: str, tone: str = "") -> Markup:
-    """A word on a ground: ``ok``, ``warn``, ``bad`` or plain."""
+    """A word on a coloured background: ``ok``, ``warn``, ``bad`` or plain."""
     return tag("span", text, class_=f"n-chip n-{tone}" if tone else "n-chip")
 
 
@@ -184,7 +183,7 @@ _QUANTITY = re.compile(r"[\d.,]+ \S{1,2}")
 
 
 def _in_one_piece(cell: Content) -> Content:
-    """A number and its unit, ``393,216 B``, with a space at which no line ends; any other cell as it is."""
+    """A number and its unit, ``393,216 B``, with a no-break space; any other cell is unchanged."""
     if isinstance(cell, str) and not isinstance(cell, Markup) and _QUANTITY.fullmatch(cell):
         return cell.replace(" ", "\N{NO-BREAK SPACE}")
     return cell
@@ -211,8 +210,8 @@ def listing(
 ) -> Markup:
     """Highlighted code; ``nodes(i)`` links line i (from 0), ``looks(i)`` is its class.
 
-    A line that has any is an element of its own, so that it can be selected; neighbours that have both, and the
-    same, are one element.
+    A line with a link or a class is an element, so that it can be selected; adjacent lines that have the same link and
+    the same class are one element.
     """
     shown_lines, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
     lines = highlighted(clipped("\n".join(shown_lines)), "" if _is_plain.get() else language)
@@ -231,7 +230,7 @@ def listing(
 
 
 Cut = tuple[int, int, str, str]
-"""A piece of a line, from and to which column: the words by which it lights up, and those that it selects."""
+"""A part of a line between two columns, the words that highlight it, and those that it selects."""
 
 
 def highlighted(
@@ -239,7 +238,7 @@ def highlighted(
 ) -> list[Markup]:
     """The lines of a program, with Pygments' short class names; few kinds, so output stays small.
 
-    ``cuts(i)`` are the pieces of line i (from 0) that are linked, in order, without overlaps.
+    ``cuts(i)`` are the linked parts of line i (from 0), in order, without overlaps.
     """
     text = text.rstrip("\n")
     # A token may hold line breaks (a docstring): it is divided, so that each line is complete markup by itself.
@@ -250,13 +249,14 @@ def highlighted(
                 lines.append([])
             if part:
                 lines[-1].append((name if part.strip() else "", part))
-    # The lexers end the text in a newline of their own.
+    # The lexers append a newline to the text.
     return [_cut(parts, cuts(index)) for index, parts in enumerate(lines[: text.count("\n") + 1])]
 
 
 def _cut(parts: list[tuple[str, str]], cuts: Sequence[Cut]) -> Markup:
     """A line, with an element around each of its linked pieces."""
-    # A cut may be inside a token: the line becomes letters, each with its kind, and ``_line`` joins neighbours again.
+    # A cut may be inside a token: the line is split into letters, each with its kind, and ``_line`` joins equal
+    # neighbours.
     kinds = [(name, letter) for name, part in parts for letter in part]
     shown, done = [], 0
     for begin, end, lit, picked in cuts:

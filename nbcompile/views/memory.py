@@ -2,7 +2,7 @@
 
     buf0   4,096 B   ■■··   allocated
     buf1   4,096 B   ·■■·   allocated
-    buf2   4,096 B   ··■■   buf0's, which nobody reads any more
+    buf2   4,096 B   ··■■   buf0's, which is not read any more
 
 A column is a launch: a kernel or a call of ATen.
 
@@ -22,7 +22,7 @@ from nbcompile.views.graph import node_names
 from nbcompile.views.markup import Limits, code, fold, row, table, tag
 
 MOST_LAUNCHES = 60
-"""Number of launches up to which a plan is drawn; beyond, first and last launch are listed."""
+"""Number of launches up to which a plan is drawn; with more, first and last launch are listed."""
 
 
 def render(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -> Markup | None:
@@ -76,7 +76,7 @@ def _bytes(lifetime: Lifetime) -> str:
 
 
 def _strip(lifetime: Lifetime, launches: int) -> str:
-    """The launches during which it has memory: ``·■■·``."""
+    """The launches of its live range: ``·■■·``."""
     # 0: it is returned, so it is live to the end.
     last = lifetime.last or launches
     if launches > MOST_LAUNCHES:

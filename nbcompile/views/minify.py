@@ -2,8 +2,9 @@
 
     const wide = one => one + 1; const high = 2;      let a=a=>a+1,b=2;
 
-Only names that the script declares are renamed, each where it can be seen; properties keep theirs, so ``{ value }``
-becomes ``{value:a}``. It reads what our scripts are written in: ``const``, ``let``, arrow functions, blocks, templates
+Only names that the script declares are renamed, each in its scope; properties keep their names, so ``{ value }``
+becomes ``{value:a}``. It supports the subset of JavaScript that our scripts use: ``const``, ``let``, arrow functions,
+blocks, templates
 and destructuring; no ``function``, ``var``, ``class`` or labels, and every statement ends in ``;`` or ``}``.
 
 In torch: nothing. Read next: nbcompile/views/static/view.js
@@ -27,21 +28,21 @@ _CLOSING = (")", "]", "}")
 
 @dataclass(slots=True)
 class Word:
-    """A token that stays."""
+    """A token of the minified program."""
 
     text: str
     mark: str
-    """The text where it is syntax; empty in a literal, whose brackets and commas mean nothing."""
+    """The text if it is syntax; empty in a literal, whose brackets and commas are no syntax."""
     is_name: bool
-    """A name of something, and no property."""
+    """True for the name of a variable, and not of a property."""
     is_key: bool = False
-    """A name that is a property as well: ``{ value }``."""
+    """True for a name that is a property, too: ``{ value }``."""
 
 
 def minified(program: str) -> str:
-    """The program, small."""
+    """Minify a program."""
     #     const twice = (value) => ({ value: 2 * value });
-    #     let a=(a)=>({value:2*a});        a scope inside may use a name again, where the outer one is not needed
+    #     let a=(a)=>({value:2*a});        an inner scope may reuse a name if the outer variable is not used in it
     words = _words(program)
     _mark_keys(words)
     _rename(words)
@@ -89,9 +90,9 @@ class Scope:
     names: dict[str, list[int]] = field(default_factory=dict)
     """Declared names, with the indices of their uses."""
     used_names: set[str] = field(default_factory=set)
-    """New names of what is declared here."""
+    """New names of the variables that are declared here."""
     passing: set[str] = field(default_factory=set)
-    """New names that are meant in here, or further in."""
+    """New names that are used here, or in inner scopes."""
 
     def declare(self, names: Iterable[str]) -> None:
         self.names.update((each, []) for each in names)
@@ -106,7 +107,7 @@ def _rename(words: list[Word]) -> None:
     ]
     # The names with the most uses get the shortest names. A new name must not be (1) a global's, (2) one that a use
     # in this scope needs from further out, or (3) one that a scope between the declaration and a use declares itself,
-    # as that one would hide it.
+    # since that one would hide it.
     for positions, scope in sorted(declared, key=lambda pair: (-len(pair[0]), pair[0])):
         crossed = {each for position in positions for each in _outwards(scopes[position], scope)}
         used = free.union(scope.passing, *(each.used_names for each in crossed))
@@ -159,13 +160,15 @@ def _scopes(words: list[Word], pairs: dict[int, int]) -> list[Scope]:
 
 
 def _end_of_body(words: list[Word], pairs: dict[int, int], index: int) -> int:
-    """The last word of what an arrow function does."""
+    """The last word of an arrow function's body."""
     if words[index].mark == "{":
         return pairs[index]
     choices = 0
     while index < len(words):
         mark = words[index].mark
-        # In ``a ? x => x : b`` the colon belongs to the choice around the function, and ends its body.
+        # x : b`` the colon belongs to the choice around the function, and ends its body. => In ``a ? x => x : b`` the
+        # colon belongs to the conditional around the function, and ends its body. => x : b`` the colon belongs to the
+        # choice around the function, and ends its body.
         choices += (mark == "?" and words[index + 1].mark != ".") - (mark == ":")
         if mark in (*_CLOSING, ",", ";") or choices < 0:
             return index - 1
@@ -184,7 +187,7 @@ def _end_of_statement(words: list[Word], pairs: dict[int, int], index: int) -> i
 
 
 def _targets(words: list[Word], index: int) -> Iterator[str]:
-    """The names that the patterns from here on declare: neither keys nor what follows ``=``."""
+    """The names that the patterns from here on declare: no keys, and no default values after ``=``."""
     depth, given = 0, -1
     for word in words[index:]:
         depth += (word.mark in _OPENING) - (word.mark in _CLOSING)
@@ -200,7 +203,7 @@ def _targets(words: list[Word], index: int) -> Iterator[str]:
 
 
 def _resolve(words: list[Word], scopes: list[Scope]) -> set[str]:
-    """Notes each name at the scope that declares it; the names that none does."""
+    """Add each use of a name to the scope that declares it; return the names without a declaration."""
     free = set()
     for index, word in enumerate(words):
         if not word.is_name:
@@ -214,7 +217,7 @@ def _resolve(words: list[Word], scopes: list[Scope]) -> set[str]:
 
 
 def _outwards(scope: Scope | None, last: Scope | None = None) -> Iterator[Scope]:
-    """A scope and those around it; up to the last, if one is given."""
+    """A scope and its outer scopes, up to ``last`` if it is given."""
     while scope:
         yield scope
         scope = None if scope is last else scope.around

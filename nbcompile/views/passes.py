@@ -1,11 +1,11 @@
 """Passes over an ATen graph, each as a diff of the graph before and after.
 
-    joint → forward       the joint graph is cut: nodes that only the derivative needs are gone
+    joint → forward       the joint graph is partitioned: nodes that only the derivative needs are removed
     joint → backward      the other half
     traced → inference    a region became one operator
 
 A pass that changes nothing is named and has no diff. The translation of the
-captured graph is no pass here: it changes every line, and is shown by links.
+captured graph is not listed here: it changes every line, and is shown by links.
 
 In torch: TORCH_COMPILE_DEBUG=1 writes fx_graph_readable.py and
 fx_graph_transformed.py, to be compared by hand. Read next: nbcompile/views/kernels.py
@@ -48,7 +48,7 @@ class Pass:
 
     @property
     def diff(self) -> tuple[str, ...]:
-        """The lines that differ and two around each; none where the pass changed nothing."""
+        """The lines that differ, with two lines of context; empty if the pass changed nothing."""
         old, new = (each.code.rstrip("\n").split("\n") for each in (self.before, self.after))
         return tuple(difflib.unified_diff(old, new, self.before.stage, self.after.stage, lineterm="", n=2))
 

@@ -1,13 +1,13 @@
 """Predict, then reveal: questions about a program, whose answers are computed from its record.
 
     How many graphs does `f` become?       a. 1    b. 2    c. 3
-        Answer: b. The graph break B1 (print) ended 0/0 at line 3; 1/0 goes on behind it.
+        Answer: b. The graph break B1 (print) ended 0/0 at line 3; 1/0 resumes after it.
     Which entry of `f` accepts a call with x one longer in dimension 0 (4 instead of 3)?
         a. 0/0    b. none: it is compiled again
         Answer: b. 0/0 refuses, for this does not hold: x has size 3 in dimension 0.
 
-Nothing is authored: choices, answers and reasons are functions of the record, and the calls that
-did not happen are judged by the guards themselves. Without scripts an answer unfolds below each question.
+All choices, answers and reasons are computed from the record, and hypothetical calls are evaluated by the guards
+themselves. Without scripts an answer unfolds below each question.
 
 In torch: nothing. Read next: nbcompile/views/static/predict.js
 """
@@ -67,8 +67,8 @@ def _graphs(record: Record, compiled: list[CompiledFrame]) -> Iterator[Question]
 
 
 def _of_numbers(text: str, number: int, because: str) -> Question:
-    # The answer is the first to fourth of four numbers, none of which is negative. By a checksum,
-    # as hashes of texts differ between processes, and a record has to give the same page in each.
+    # The answer is one of four non-negative numbers, at a position that a checksum gives: hashes of texts differ
+    # between processes, and a record must give the same page in each.
     low = number - zlib.crc32(text.encode()) % (min(number, 3) + 1)  # not always the same letter
     return Question(text, tuple(str(low + step) for step in range(4)), number - low, because)
 
@@ -148,7 +148,7 @@ def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
 
 
 def _of_shares(text: str, share: float, because: str) -> Question:
-    """Ask for a share; the choices are powers of two, and the one next to it is right."""
+    """A question about a share; the choices are powers of two, and the nearest one is right."""
     choices = (1.0, 0.5, 0.25, 0.125)
     # Nearest as a ratio: 0.36 is nearer to 0.5 than to 0.25. A share of zero has no logarithm.
     answer = min(range(len(choices)), key=lambda at: abs(math.log2(max(share, 0.01) / choices[at])))
@@ -174,7 +174,8 @@ def _calls(record: Record) -> Iterator[Question]:
 def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> Iterator[Question]:
     """The call that was compiled next, described by what differs from the one before."""
     before, now = _values(frames[-1]), _values(following)
-    # Readings are what guards look at. Ids, keys and marks are named only if nothing that a reader knows differs.
+    # Readings are the values that guards read. Ids, keys and marks are named only if no value that a reader knows
+    # differs.
     differ = [name for name in now if name in before and not trees.same_value(now[name], before[name])]
     named = [name for name in differ if not name.startswith(("id(", "keys(", "marked("))] or differ
     words = facts.shortened((f"`{facts.readable(name)} = {now[name]!r}`" for name in named), 3)
@@ -200,7 +201,7 @@ def _entry_question(frames: tuple[CompiledFrame, ...], call: Values, text: str) 
         reasons = [*reasons[:hit], f"all guards of `{newest[hit].id}` hold"]
     elif full:
         reasons.append(f"there are {len(frames)} entries, and no more are created")
-    # After the entries come the two other choices: compiled again, or (the limit is reached) eager.
+    # The two last choices: compiled again, or (the limit is reached) eager.
     answer = hit if hit is not None else len(newest) + full
     return Question(text, choices, answer, "; ".join(reasons))
 
@@ -261,7 +262,7 @@ def _letter(index: int) -> str:
 
 
 def as_text(record: Record) -> Iterator[str]:
-    """The questions, then the key to them."""
+    """The questions, then their answers."""
     chosen_questions = questions(record)
     for number, question in enumerate(chosen_questions, 1):
         yield from lines.wrapped(f"{number}. {question.text}", "", "   ")

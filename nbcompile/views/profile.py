@@ -31,7 +31,7 @@ HEAD_OF_KERNELS = ("kernel", "operators", "lines", "calls", "time", "share", "a 
 
 @dataclass(frozen=True)
 class ProfileView:
-    """A profile that shows itself."""
+    """A profile with its displays in notebooks and terminals."""
 
     data: Profile
 

@@ -53,7 +53,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
 
 def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
     """The calls of a code object in order, runs of hits as one: ``2-3``."""
-    # Calls are numbered from 1. A row has several where the same entry was hit again and again.
+    # Calls are numbered from 1. A row has several calls if the same entry was hit repeatedly.
     rows, first = [], 1
     for call in record.calls:
         if call.code == number:
@@ -68,7 +68,7 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
     # Reasons are known only for a call that compiled: it checked every entry.
-    # A hit ends the search, and the entries after it were not checked.
+    # A hit ends the search: the entries after it were not checked.
     refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
     return "refused" if refused else ""
 

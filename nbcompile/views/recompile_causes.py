@@ -23,7 +23,7 @@ from nbcompile.views.refusals import SIZE, guard_of, refusal, refused_value
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Recompilations that one value led to."""
+    """Recompilations that one value caused."""
 
     about: str
     """``tag``; ``size of tensor x, dimension 0``."""
@@ -78,7 +78,7 @@ def remedies(failed: FailedGuard) -> list[str]:
 def remedies_of(cause: Cause) -> list[str]:
     """Remedies of all failed guards of a cause, without duplicates and without those that another one contains."""
     failed = (one for frame in cause.frames for one in frame.failed_guards)
-    #     "use x"   "use x; or y"      the first is said by the second already
+    #     "use x"   "use x; or y"      the second contains the first
     found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
     return _folded([text for text in found if not any(other != text and other.startswith(text) for other in found)])
 
@@ -87,7 +87,7 @@ _COMPARED = re.compile(r"(.*: the program compares )(\(.*?\))(| \(tried: it help
 
 
 def _folded(remedies: list[str]) -> list[str]:
-    """Remedies that differ only in the condition that the program compares, in one sentence with all conditions."""
+    """Combine remedies that differ only in the compared condition into one sentence with all conditions."""
     conditions: dict[tuple[str, str], list[str]] = {}
     for text in remedies:
         before, condition, after = found.groups() if (found := _COMPARED.fullmatch(text)) else (text, "", "")

@@ -23,7 +23,7 @@ from nbcompile.views.markup import listing, tag
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a page: words, the user's code, what it printed, its record. Each may be empty."""
+    """One part of a page: prose, the user's code, its output, its record. Each may be empty."""
 
     title: str
     record: Record | None = None
@@ -52,7 +52,7 @@ def page(title: str, sections: Iterable[Section]) -> str:
     parts = list(sections)
     # The page is a document of its own, so here, and only here, ids are safe.
     contents = [_contents(index, each) for index, each in enumerate(parts)]
-    # A page with a single target needs no contents.
+    # A page with a single section needs no table of contents.
     links = sum(max(len(each.record.frames), 1) if each.record else 1 for each in parts)
     navigation = tag("nav", tag("ol", contents), aria_label="Contents") if links > 1 else None
     head = (
@@ -95,12 +95,12 @@ def _with_anchors(fragment: str, index: int) -> Markup:
         if found["frame"]:
             frame = (found["frame"],)
         name = anchor(index, *frame, *filter(None, (found["section"],)))
-        while name in given:  # calls beyond the limit of entries share a name: 0/-
+        while name in given:  # calls after the recompilation limit share a name: 0/-
             name += "+"
         given.add(name)
         return f'{found[0]} id="{name}"'
 
-    # Quotes are optional in the markup (markup.py leaves them out around simple words).
+    # Quotes are optional in the markup (markup.py omits them around simple words).
     value = r'"?(?P<{}>[^" >]*)"?'
     return Markup(
         re.sub(f"<details[^>]*? data-(?:f={value.format('frame')}|s={value.format('section')})", add, fragment)

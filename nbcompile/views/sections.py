@@ -1,6 +1,6 @@
 """The sections that a view can show, and their order on the page.
 
-    chosen(None)                  every section but "predict", which hides the others until they are wanted
+    chosen(None)                  every section except "predict", which hides the others until they are requested
     chosen("guards")              one
     chosen(["graph", "guards"])   some; always shown in the order of SECTIONS
 
@@ -44,5 +44,5 @@ def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
     wanted = [show] if isinstance(show, str) else list(show)
     if unknown := [each for each in wanted if each not in SECTIONS]:
         raise ValueError(f"no section is named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    # In the order of the table, whatever the order that was asked for: pages look alike.
+    # In the order of the table, not in the requested one: so all pages have the same order.
     return tuple(each for each in SECTIONS if each in wanted)

@@ -4,7 +4,7 @@
     3   torch.save(y, "foo.pt")      graph break: ...
     4   z = y @ w                    matmul in 1/0
 
-In torch: nothing; the reader of TORCH_LOGS joins these by hand.
+In torch: nothing; a reader of TORCH_LOGS combines these.
 Read next: nbcompile/views/guards.py
 """
 
@@ -46,12 +46,12 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
 
 def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
     """Non-overlapping pieces of a line: each highlights all operators around it, and selects the innermost."""
-    # All edges cut the line, so that no edge is inside a piece and each piece has one set of spans around it:
+    # The line is divided at all edges, so that each piece has one set of spans around it:
     #      y = sin(x * 2) + 1
     #          -------------- add
     #          ---------- sin
     #              ----- mul
-    #          |   |    ||   |      four pieces; the second lights up mul, sin and add
+    #          |   |    ||   |      four pieces; the second highlights mul, sin and add
     edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
     cuts = []
     for begin, end in itertools.pairwise(edges):
@@ -64,7 +64,7 @@ def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
 
 
 def _line(line: annotated_source.SourceLine, text: Markup) -> Markup:
-    # Without styles this reads "  3  code   # note; note": one line of text, whatever strips the page.
+    # Without styles this reads "  3  code   # note; note": one line of text in any reader.
     notes = [
         tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note"), data_r=note.reference) for note in line.notes
     ]

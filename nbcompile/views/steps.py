@@ -4,8 +4,8 @@
     y = x * 2                                                    locals  x = TensorVariable()
                                                                  guards  TENSOR_MATCH L['x']      graph  l_x_: an input
 
-With the script a slider walks through the steps and shows the state at each; without it the table says what
-each instruction did. In the table later passes of a loop are one row.
+With the script a slider walks through the steps and shows the state at each; without it the table shows the effect of
+each instruction, and later iterations of a loop are one row.
 
 In torch: TORCH_LOGS="+dynamo" prints `TRACE ...` lines. Read next: nbcompile/views/static/steps.js
 """
@@ -29,7 +29,7 @@ PASSES = 2
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A row of the table: one step, or the later passes of a loop."""
+    """A row of the table: one step, or the later iterations of a loop."""
 
     first: int
     steps: tuple[Step, ...]
@@ -55,7 +55,7 @@ def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
 
 
 def summarised(steps: tuple[Step, ...]) -> Iterator[StepRow]:
-    """The steps in order, with the later passes of loops drawn together."""
+    """The steps in order, with the later iterations of loops combined."""
     met: dict[tuple[str, int, int], int] = {}
     repeats: list[Step] = []
     for index, step in enumerate(steps):

@@ -2,10 +2,8 @@
 
     Arrangement(...) -> <svg viewBox="0 0 180 240"><g class="n-b n-input" data-n="n0">...
 
-The same drawing serves twice. In an ``<img>`` it is a picture that colours
-itself by the reader's preference (the ``<style>`` inside); the page's script
-then puts it into the page itself, without that style, where theme.css
-colours it and each box can be selected.
+The same drawing has two uses. In an ``<img>`` its own ``<style>`` has colours for the reader's preference; the page's
+script inserts it into the page, without that style, where theme.css colours it and each box can be selected.
 
 In torch: nothing. Read next: nbcompile/views/graph.py
 """
@@ -20,7 +18,7 @@ from nbcompile.views.boxes import Box
 from nbcompile.views.dot import Arrangement
 from nbcompile.views.markup import xml_tag as tag
 
-# The ground is the picture's own: it may be shown where every style was stripped, on a page of the other theme.
+# The picture has a background of its own: it may be shown without styles, on a page of the other theme.
 _STYLE = Markup(
     ":root{color-scheme:light dark;background:light-dark(#fff,#15181e)}"
     "text{font:600 12px monospace;text-anchor:middle;fill:light-dark(#1c2330,#e4e8ef)}"
@@ -34,10 +32,10 @@ _FAILED = Markup(".n-failed text{fill:light-dark(#a3262c,#ff9aa0)}.n-failed rect
 
 
 def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...], *, pale: bool = False) -> Markup:
-    """The SVG; ``names[i]`` is the space-separated link ids of box i. What was not compiled is drawn ``pale``."""
+    """The SVG; ``names[i]`` is the link ids of box i, with spaces. A graph that was not compiled is ``pale``."""
     wide, high = math.ceil(arrangement.width + 2 * _MARGIN), math.ceil(arrangement.height + 2 * _MARGIN)
     arrows = [_arrow(curve) for _, _, curve in arrangement.arrows]
-    # All curves are one path and all heads another: no arrow is addressed separately, and it is half the size.
+    # All curves are one path and all heads another, which halves the size: no arrow is addressed separately.
     curves, heads = ("".join(parts) for parts in zip(*arrows, strict=True)) if arrows else ("", "")
     drawn = [_box(*each) for each in zip(shown, arrangement.centres, names, strict=True)]
     size = {"width": wide, "height": high, "viewBox": f"{-_MARGIN} {-_MARGIN} {wide} {high}"}
@@ -48,9 +46,9 @@ def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...
 
 
 def data_url(drawing: Markup) -> Markup:
-    """The drawing as the source of an ``<img>``: it survives where inline SVG is stripped.
+    """The drawing as the source of an ``<img>``: it is shown if inline SVG is removed, too.
 
-    Readable, and a quarter smaller than base64: only what ends an attribute or an address is spelled otherwise.
+    Readable, and a quarter smaller than base64: only characters that end an attribute or an address are escaped.
     """
     text = str(drawing)
     for letter, spelled in (("%", "%25"), ("#", "%23"), ("&", "%26"), ('"', "%22"), ("\n", "%0A")):
@@ -62,7 +60,7 @@ def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:
     """The path of a curve and of its head. The head is drawn here: a <marker> would need an id."""
     (x0, y0), *rest = curve
     x1, y1 = rest[-1]
-    # The head points as the curve ends: away from the last control point that is not the end itself.
+    # The head has the direction of the curve's end: away from the last control point that is not the end itself.
     before = next((each for each in (*reversed(rest[:-1]), curve[0]) if each != (x1, y1)), (x1, y1 - 1))
     angle = math.atan2(y1 - before[1], x1 - before[0])
     (ax, ay), (bx, by) = ((-6.5 * math.cos(angle + turn), -6.5 * math.sin(angle + turn)) for turn in (0.42, -0.42))

@@ -71,21 +71,21 @@ def render(
         return whole
     shown = next((text for most in SHORTENED if len(text := _joined(pages, most)) <= limit - len(shortened)), "")
     if not shown:
-        # Even the shortest blocks are too many (thousands of frames): the text ends after a whole line.
+        # With thousands of frames even the shortest blocks are too long: the text then ends after a complete line.
         shown = text[: limit - len(shortened)].rpartition("\n")[0] + "\n"
     return shown + shortened
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The sections about the whole record, or about one frame: a name and its lines each."""
+    """The sections about the whole record, or about one frame, each with a name and its lines."""
 
     title: tuple[str, ...]
     sections: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def _pages(record: Record, show: str | Iterable[str] | None) -> list[_Page]:
-    """All lines of the chosen sections, whole."""
+    """All lines of the chosen sections, not shortened."""
     usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
     wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
     about = ((name if name != "summary" else "", _RECORD_SECTIONS[name]) for name in wanted if name in _RECORD_SECTIONS)

@@ -4,8 +4,8 @@
       lowering        51.0 ms  |                 |
       build        9,120.4 ms  |================ |
 
-Stages are listed below the stage that they are a part of; what no compile does (one evaluation of the guards) is listed
-separately. ``chrome_trace`` writes the same as the JSON of the Chrome trace format.
+Stages are listed below the stage that they are a part of; time that is not part of a compile (one evaluation of the
+guards) is listed separately. ``chrome_trace`` writes the same as the JSON of the Chrome trace format.
 
 In torch: tlparse's chromium events. Read next: nbcompile/record/recorder.py
 """
@@ -60,7 +60,7 @@ def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing
         for timing in own:
             if timing.inside == inside or (not inside and timing.inside not in (*known, EACH_CALL)):
                 yield depth, timing
-                # A stage inside of one with its own name would be its own part without end.
+                # A stage inside of one with the same name would be its own part, in an infinite recursion.
                 if timing.stage != inside:
                     yield from below(timing.stage, depth + 1)
 
@@ -92,7 +92,7 @@ def chrome_trace(record: Record) -> dict[str, Any]:
         {"name": span.stage, "cat": "compile", "ph": "X", "pid": 1, "tid": rows[span.frame],
          "ts": (span.began - start) * 1e6, "dur": span.seconds * 1e6,
          "args": {"frame": span.frame, "inside": span.inside}}
-        # Of spans that begin together the longer one first, which is around the others.
+        # Of spans with the same beginning the longest is first, since it contains the others.
         for span in sorted(spans, key=lambda span: (span.began, -span.seconds))
     ]  # fmt: skip
     return {"traceEvents": [*threads, *events], "displayTimeUnit": "ms", "otherData": {"function": record.function}}

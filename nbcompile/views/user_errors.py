@@ -6,8 +6,8 @@
     `linear` is called with `h` `f32[2, 16]`, `self.last.weight` `f32[4, 8]`, `self.last.bias` `f32[4]`.
     The last dimension of the input must be the layer's `in_features`: ...
 
-The operator is the one that failed while it was traced, or the one in the kernel that met a wrong index. What to
-change is a table by the exception's class and text; where nothing is known, nothing is said.
+The operator is the one that failed during tracing, or the one of the kernel that found an index out of bounds. The
+advice is from a table by class and text of the exception; for other exceptions there is none.
 
 In torch: nothing; only the traceback. Read next: nbcompile/views/cell_summary.py
 """
@@ -51,7 +51,7 @@ def of(record: Record) -> UserError | None:
     #     while tracing       the operator, with the shapes of its inputs
     #     in a kernel         the operator that takes indices, if there is one; so where the frame ran as written then
     #     anywhere else       only the line
-    found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # no operator is at fault
+    found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # not raised by an operator
     if found is None and raised.stack:
         found = _in_a_kernel(record, raised) or _run_as_written(record, raised) or _elsewhere(record, raised)
     if found is None:
@@ -60,7 +60,7 @@ def of(record: Record) -> UserError | None:
 
 
 def marks(record: Record, frame: CompiledFrame) -> StackLine | None:
-    """The line of a frame's own source that raised; of several frames of one function the last is meant."""
+    """The line of a frame's own source that raised; of several frames of one function, of the last one."""
     found = of(record)
     if found is None or record.raised is None:
         return None
@@ -94,7 +94,8 @@ def _while_traced(record: Record, raised: Raised) -> UserError | None:
     for frame in reversed(record.frames):
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
-            # The frame did not run, so it is in no traceback; a module of a library's is called by a line that is.
+            # The frame did not run, so no traceback contains it; but the line that called a library's module is in the
+            # traceback.
             location = (links.to_users_line(failed.stack) or raised.stack or failed.stack)[-1]
             return _traced(failed, location, -1)
         if failed is not None and _is_within(failed, frame, raised):
@@ -106,8 +107,8 @@ def _while_traced(record: Record, raised: Raised) -> UserError | None:
 
 
 def _raised_at(failed: FailedCall, raised: Raised) -> StackLine | None:
-    """The line of a failed operator's stack at which the exception was raised; None if it was another one."""
-    # Of a line that is in the traceback several times (a recursion), the innermost remains.
+    """The line of a failed operator's stack at which the exception was raised; None if it was another line."""
+    # If a line is in the traceback several times (a recursion), its innermost entry is used.
     lines = {(line.file, line.line): index for index, line in enumerate(raised.stack)}
     at = [line for line in failed.stack if (line.file, line.line) in lines]
     if not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
@@ -155,7 +156,7 @@ def _in_a_kernel(record: Record, raised: Raised) -> UserError | None:
             continue
         computed = links.frame_links(frame).captured(*kernels)
         takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
-        # With two, it is unknown whose index was wrong: no operator is better than the wrong one.
+        # With two, it is unknown whose index was wrong: no operator is better than a wrong one.
         return _indexed(raised, frame, takes[0], -1) if len(takes) == 1 else None
     return None
 
@@ -190,11 +191,11 @@ def _nodes(frame: CompiledFrame, ids: tuple[str, ...]) -> Iterator[Node]:
 
 
 def _elsewhere(record: Record, raised: Raised) -> UserError:
-    """The user's innermost line; where Python ran it after a break, the break knows the columns."""
+    """The user's innermost line; if Python ran it after a break, the break has the columns."""
     known = {each.file for each in record.frames}
     position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
     # The innermost line of the user: inner lines are torch's, and not about the program.
-    # -1, where no line is of a file that was compiled, becomes the innermost line.
+    # -1 (no line is in a compiled file) selects the innermost line.
     position = position % len(raised.stack)
     location = raised.stack[position]
     if location.column < 0:
@@ -225,7 +226,7 @@ def type_of(argument: Argument, *, device: bool = False) -> str:
 
 
 def _advice(user_error: UserError) -> str:
-    # The first row that fits is taken: one for a certain operator comes before one for any.
+    # The first matching row is used: rows for one operator come before rows for any.
     for error, pattern, operators, text in _ADVICE:
         found = re.search(pattern, user_error.message)
         if found and user_error.error in error.split() and (not operators or user_error.operator in operators.split()):

@@ -134,12 +134,12 @@ def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Marku
     return tag("details", tag("summary", title), tag("ol", shown), more, class_="n-entry")
 
 
-# --- what is asked of a call -------------------------------------------------------------------
+# --- values that guards read from a call -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One row of the table: some readings that a person sees as one thing."""
+    """One row of the table: readings that belong to one property of a value."""
 
     kind: str
     """``shape``, ``stride``, ``choice`` or ``value``."""
@@ -166,7 +166,7 @@ class Query:
         return tuple(f"{tensor}.size()[{dim}]" for dim in dims), tuple(f"{tensor}.stride()[{dim}]" for dim in dims)
 
     def _varies(self, name: str) -> bool:
-        if match := _PART.search(name):  # of a dim that no call had: as the others
+        if match := _PART.search(name):  # a dim that no call had is treated like the others
             tensor, had = name[: match.start()], any(name in call for call in self.calls)
             names = [name] if had else self.tensors.get(tensor, ((),))[0]
             return any(self._varies_itself(each) for each in names)
@@ -261,9 +261,8 @@ class Pool:
         self.items: list[Any] = []
 
     def add(self, item: Any) -> int:
-        """The number of a thing."""
-        # Searched one by one, as dicts and lists have no hash. Numbers in a tree are text, so that
-        # 1 and True are not taken for one.
+        """The index of an item."""
+        # A linear search, since dicts and lists have no hash. Numbers in a tree are text, so that 1 and True differ.
         if item not in self.items:
             self.items.append(item)
         return self.items.index(item)
@@ -298,13 +297,13 @@ def _is_free(value: str) -> bool:
 
 
 def literal(text: str) -> trees.Value:
-    """The value that Python writes as ``text``; the text itself in a record whose readings were damaged."""
+    """The value that Python writes as ``text``; the text itself in a record with damaged readings."""
     if text in NUMBERS:
         return NUMBERS[text]
     try:
         value = ast.literal_eval(text)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return text  # a damaged reading is no reason to show nothing of the record
+        return text  # a damaged reading must not prevent the display of the record
     return value if value is None or isinstance(value, int | float | str) else text
 
 
@@ -326,7 +325,7 @@ def packed(tree: trees.Tree, number: dict[str, int]) -> Any:
 
 
 def as_script(data: Any) -> str:
-    """JSON that no parser of HTML takes for anything else."""
-    # ``</script>`` in a text would end the element; JSON may write each character as its number.
+    """JSON that is safe inside of HTML."""
+    # ``</script>`` in a text would end the element; JSON can escape each character by its number.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
