@@ -14,14 +14,17 @@ In torch: ``raise e.with_traceback(None)`` in torch/_dynamo/eval_frame.py. Read 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
 
 from nbcompile import config, errors
+from nbcompile.bytecode.disassemble import exception_table
 from nbcompile.support.process_state import STATE, Lifetime
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
+_WRAPPERS = f"{_OURS}eval_frame{os.sep}"
 _COMPILING: list[CodeType] = STATE.add("dispatch.tracebacks._COMPILING", [], Lifetime.PROCESS)
 """Code of functions whose callees are all the compiler's. No set: code of residual programs has no hash."""
 
@@ -42,6 +45,23 @@ def hide_ours(error: BaseException) -> None:
         entry.tb_next = shown
         shown = entry
     error.__traceback__ = shown
+
+
+def may_be_handled() -> bool:
+    """True if a caller that runs in Python, below a compiled function, is inside of a ``try`` or ``with``.
+
+    What the compiler raises here would reach its handlers; those outside of the compiled function expect that.
+    """
+    handled = pending = False
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_WRAPPERS):
+            handled = handled or pending
+        elif not code.co_filename.startswith(_OURS):
+            pending = pending or any(row.start <= frame.f_lasti < row.end for row in exception_table(code))
+        frame = frame.f_back  # type: ignore[assignment]
+    return handled
 
 
 def _users(trace: TracebackType | None) -> Iterator[TracebackType]:

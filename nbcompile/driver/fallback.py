@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from nbcompile import config, errors, hooks, torch_internals
 from nbcompile.capture.frame import Frame
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import cache, tracebacks
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
 from nbcompile.guarding import check as guarding
 from nbcompile.options import Options
@@ -77,6 +77,9 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
                 observer.broke((break_report(obstacle),))
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, observer, error)
+            if isinstance(error, errors.TorchRuntimeError) and tracebacks.may_be_handled():
+                # The handler is to see the operator's own error; other inputs may have none.
+                return replace(_skipped(observer, "an operator fails, which a caller may handle"), code_wide=False)
             raise error
         case guarding.GuardsDoNotHold() if error.is_broken_promise:
             return _promise_broken(observer, error)

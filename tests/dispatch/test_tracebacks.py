@@ -12,6 +12,7 @@ import torch
 
 import nbcompile
 from nbcompile import config
+from nbcompile.dispatch import tracebacks
 
 HERE = str(Path(nbcompile.__file__).parent) + os.sep
 
@@ -96,3 +97,28 @@ def test_torch_logs_nothing_of_what_fails_in_tracing(caplog):
     with pytest.raises(RuntimeError), mode:
         torch.ops.aten.mm.default(fake, fake)
     assert [each for each in caplog.records if "failed while attempting" in each.getMessage()]
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_only_handlers_below_the_compiled_function_count(size):
+    """A ``try`` around the call of a compiled function is not asked; one in it is."""
+    found = []
+
+    @nbcompile.disable
+    def ask(x):
+        found.append(tracebacks.may_be_handled())
+        return x
+
+    def outside(x):
+        return ask(x + size)
+
+    def inside(x):
+        try:
+            return ask(x + size)
+        finally:
+            torch.compiler.is_compiling()
+
+    for function in (outside, inside):
+        with contextlib.suppress(KeyError):
+            nbcompile.compile(function, backend="eager")(torch.ones(size))
+    assert found == [False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 
@@ -91,3 +92,73 @@ def test_a_mistake_of_ours_is_a_warning(monkeypatch):
         assert nbcompile.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
     with pytest.raises(errors.InternalError):
         nbcompile.compile(lambda x: x + 2, fullgraph=True)(torch.ones(1))
+
+
+def fails(x):
+    return x @ torch.ones(5)
+
+
+def handles_in_the_caller(x):
+    try:
+        return fails(x)
+    except Exception as error:  # noqa: BLE001 - whatever it is
+        return type(error), str(error)
+
+
+def handles_another_class(x):
+    try:
+        return fails(x)
+    except KeyError:
+        return x
+
+
+def handles_further_out(x):
+    try:
+        return handles_another_class(x)
+    except RuntimeError as error:
+        return type(error), str(error)
+
+
+def handles_in_turn(x):
+    found = []
+    for size in (5, 3, 5):
+        try:
+            found.append(fails(x[:size]).item())
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+def suppresses(x):
+    with contextlib.suppress(RuntimeError):
+        torch._dynamo.graph_break()
+        return fails(x)
+    return "suppressed"
+
+
+HANDLED = (handles_in_the_caller, handles_further_out, handles_in_turn, suppresses)
+
+
+@pytest.mark.parametrize("function", HANDLED, ids=lambda function: function.__name__)
+def test_a_handler_of_an_eager_caller_sees_the_operators_error(function):
+    """A callee is compiled by itself below a handler that Python runs; the error is eager's, in class and text."""
+    x = torch.ones(3 if function is not handles_in_turn else 5)
+    assert nbcompile.compile(function, backend="eager")(x) == function(x)
+
+
+def test_an_error_that_passes_a_handler_is_eagers():
+    """No clause matches: eager mode's error leaves the compiled function."""
+    with pytest.raises(RuntimeError, match="^inconsistent tensor size") as raised:
+        nbcompile.compile(handles_another_class, backend="eager")(torch.ones(3))
+    assert raised.type is RuntimeError
+
+
+def test_a_handler_outside_of_the_compiled_function_does_not_count():
+    """A caller of the compiled function handles the compiler's error, as with torch.compile."""
+    compiled = nbcompile.compile(fails, backend="eager")
+    try:
+        compiled(torch.ones(3))
+    except errors.TorchRuntimeError as error:
+        assert isinstance(error.inner_exception, RuntimeError)
+    else:
+        pytest.fail("nothing was raised")
