@@ -63,27 +63,39 @@ CHECKS: dict[Any, type[Exception]] = {
 
 def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
-    if isinstance(condition, SymbolicVariable):
+    messages = [*arguments[1:], *keywords.values()]
+    if isinstance(condition, SymbolicVariable) and (condition.is_read_later() or condition.example.node.hint):
         # A condition on symbols is a guard, or an assertion at run time if only the run can decide it.
-        messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
-        if messages:  # the same operator as of torch._check, with the user's message
-            return tracer.apply(torch._assert_scalar, [condition, *messages])
+        if said := _constant_message(tracer, messages):  # the same operator as of torch._check, with the user's message
+            return tracer.apply(torch._assert_scalar, [condition, *said])
         return tracer.apply(torch._check, [condition])
-    # The condition is known to be false: the program raises here, and may catch it.
-    if condition.is_constant() and condition.constant() is False:
-        said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
+    # The condition is known, or none at all: the program raises here, and may catch it.
+    holds = _known(tracer, condition)
+    if holds is not True:
+        said = [realise(tracer, tracer.call(each, [])) for each in messages] if holds is False else []
         known = [str(each.constant()) for each in said if each.is_constant()]
-        tracer.raise_exception(CHECKS[check], *(known or [_own_message(check)]))
+        raised = _raised_by(check, holds)
+        tracer.raise_exception(type(raised), *(known or raised.args))
     return ConstantVariable(None)
 
 
-def _own_message(check: Any) -> str:
-    """The text of a check without a message."""
+def _known(tracer: Tracer, condition: VariableTracker) -> object:
+    """A condition's value in this call; of a tensor any, because a check takes none."""
+    match condition:
+        case TensorVariable():
+            return torch.empty(0)
+        case SymbolicVariable():
+            return condition.truth(tracer)
+    return condition.constant() if condition.is_constant() else True
+
+
+def _raised_by(check: Any, condition: object) -> Exception:
+    """The exception of a check without a message."""
     try:
-        check(False)
-    except CHECKS[check] as error:
-        return str(error)
-    return ""
+        check(condition)
+    except Exception as error:  # noqa: BLE001 - of a class that depends on the check and the condition
+        return error
+    raise AssertionError(check)
 
 
 for _function in CHECKS:
