@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import builtins
 import cmath
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -241,9 +242,10 @@ class SourceReader:
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
         """A member of a class, unbound: ``cls.name`` where that binds nothing."""
         # ``cls.f`` of a plain function gives the function itself; a descriptor's ``__get__``
-        # would return something else.
+        # would return something else, and so would one of the metaclass (``__annotations__``, a property).
         unbound = isinstance(found, (FunctionType, property, classmethod)) or not hasattr(type(found), "__get__")
-        if unbound and not after:
+        of_metaclass = inspect.getattr_static(type(resolve(cls, self.body.frame.scope())), name, None)
+        if unbound and not after and not inspect.isdatadescriptor(of_metaclass):
             return ast.Attribute(self.fetch(cls), name, ast.Load())
         arguments: list[ast.expr] = [self.fetch(cls), ast.Constant(name), ast.Constant(after)]
         return ast.Call(self.body.constant(class_attribute, "class_attribute"), arguments, [])

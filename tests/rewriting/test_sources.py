@@ -88,3 +88,21 @@ def test_an_int_of_thousands_of_digits_is_no_literal():
         assert entries == {10**5000: 2}
         assert other == number + 1
         assert drawn == random.Random(10**5000).random()
+
+
+class Meta(type):
+    @property
+    def items(cls):
+        return ["of the metaclass"]
+
+
+def test_a_member_is_not_taken_from_the_metaclass():
+    """An object's attribute is its class's member, also where the metaclass has a property of the name."""
+    kind = Meta("kind", (), {"items": ["of the class"]})
+
+    def f(x, found):
+        return x + 1, found.items
+
+    compiled = nbcompile.compile(f, backend="eager")
+    assert compiled(torch.ones(1), kind())[1] is vars(kind)["items"]
+    assert compiled(torch.ones(1), kind())[1] == ["of the class"]

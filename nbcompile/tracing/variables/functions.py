@@ -23,9 +23,11 @@ from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
     LazyVariable,
+    UntracedMethodVariable,
     VariableTracker,
 )
 from nbcompile.tracing.variables.cells import CellVariable, cell_tracker
+from nbcompile.tracing.variables.class_facts import is_method_in_c
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -296,6 +298,11 @@ class MethodVariable(VariableTracker):
             return self.function
         if name == "__self__":
             return self.owner
+        if name == "__call__":
+            return _CallOfMethodVariable(self, name)
+        # What the class of methods lacks is the function's attribute.
+        if name == "__class__" or is_method_in_c(types.MethodType, name):
+            return super().get_attribute(tracer, name)
         return self.function.get_attribute(tracer, name)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -308,6 +315,16 @@ class MethodVariable(VariableTracker):
         if self.owner.is_created_here():  # as in torch
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
         return reconstruction.bound_method(self.function, self.owner)
+
+
+class _CallOfMethodVariable(UntracedMethodVariable):
+    """``method.__call__``."""
+
+    def python_type(self) -> type:
+        return types.MethodWrapperType
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.owner.call(tracer, arguments, keywords)
 
 
 class BuiltinGetVariable(VariableTracker):

@@ -30,13 +30,15 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
+from nbcompile.tracing.variables.lookup import BINDS, MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.sorting import sort_items
 
 MOST_ITEMS = 1 << 20
 """Maximum number of items of a repeated sequence that is traced: a longer one breaks the graph."""
 _POINTER = 8
+_BOUND = (*BINDS, property, classmethod, staticmethod)
+"""Descriptors that ``Tracer.bind`` binds to an object."""
 
 
 class SequenceVariable(ContainerVariable):
@@ -319,7 +321,9 @@ class TupleVariable(SequenceVariable):
             if own is not None:
                 return own
             self._guard_absence(tracer, name, in_class=found is not MISSING)
-        if found not in (MISSING, None) and not hasattr(self, f"method_{name}"):
+        # Another descriptor (``__class__``, a method in C, one of the program's) is not what its class has stored.
+        bound = not hasattr(type(found), "__get__") or isinstance(found, _BOUND)
+        if found not in (MISSING, None) and not hasattr(self, f"method_{name}") and bound:
             return tracer.bind(self, self.cls, name)
         return super().get_attribute(tracer, name)
 

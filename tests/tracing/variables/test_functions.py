@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import types
 
+import torch
+
+import nbcompile
 from nbcompile.tracing.variables import functions
 from tests.support.answers import check
 
@@ -63,3 +66,37 @@ def test_documentation_is_the_first_constant():
     assert functions.documentation(with_text.__code__) == "Text."
     assert functions.documentation(without.__code__) == without.__doc__
     assert isinstance(without, types.FunctionType)
+
+
+class Adder:
+    step = 2
+
+    def add(self, x):
+        """Add a step."""
+        return x + self.step
+
+    @classmethod
+    def plus(cls, x):
+        return x + cls.step
+
+
+def test_bound_methods_have_the_attributes_of_their_own_class():
+    """``__class__``, ``__call__`` and other members of the class of methods are not those of the function."""
+    check(
+        "a.add.__class__", "a.add.__class__ is type(a.add)", "a.add.__call__(x)", "A.plus.__call__(x)", "a.add.__doc__",
+        "A.plus.__class__", "list(map(a.add.__call__, [x]))", "a.add.__func__ is A.add", "a.add.__name__",
+        "m.forward.__call__(x)", "m.forward.__class__.__name__", "a.add.tag",
+        "A.add.__call__(a, x)", "callable(a.add.__call__)", "type(a.add)(A.add, a)(x)", "a.add.__code__.co_name",
+        a=Adder(), A=Adder, m=torch.nn.ReLU(),
+    )  # fmt: skip
+
+
+def test_a_bound_method_is_compared_and_hashed_as_itself():
+    """``method.__eq__`` and ``method.__hash__`` are the method's, and not those of its function."""
+
+    def f(x):
+        y = x + 1
+        return y, adder.add.__eq__(adder.add), adder.add.__eq__(other.add), adder.add.__hash__() == hash(adder.add)
+
+    adder, other = Adder(), Adder()
+    assert nbcompile.compile(f, backend="eager")(torch.ones(1))[1:] == (True, False, True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import functools
+import typing
 
 import pytest
 import torch
@@ -166,3 +168,50 @@ def test_items_of_a_given_tuple_of_a_subclass_are_guarded():
     for items in ((1, 2), (1, 3), (1, 2, 3), ("a", 2), (1, 2)):
         result, text = compiled(torch.ones(1), Plain(items))
         assert (result.item(), text) == (1 + (items == (1, 2)), repr(items))
+
+
+class Twice:
+    def __get__(self, pair, owner=None):
+        return pair.a * 2
+
+
+class Fuller(Pair):
+    """A named tuple whose class has attributes of each kind, and whose objects have a dict."""
+
+    twice = Twice()
+    limit = 3
+
+    @functools.cached_property
+    def total(self):
+        return self.a + self.b
+
+
+class Typed(typing.NamedTuple):
+    a: int
+
+
+class Untyped(Typed):
+    pass
+
+
+def test_attributes_of_named_tuples_are_bound():
+    """Descriptors in C and of the program give what they give in Python, not themselves."""
+    check(
+        "p.__class__", "p.__class__.__name__", "p.__class__ is type(p)", "p.__class__(5, 6)",
+        "p.limit", "p.__doc__", "isinstance(p, p.__class__)", "u.__annotations__", "Pair(3, 4).__class__ is Pair",
+        p=Fuller(1, 2), u=Untyped(1), Pair=Pair,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["twice", "total", "__dict__", "__eq__", "__hash__", "__reduce__"])
+def test_other_descriptors_of_named_tuples(name):
+    """A descriptor of the program, and a method in C that is returned, are those of the object."""
+
+    def f(x, pair):
+        found = getattr(pair, name)
+        return x + 1, found() if name in ("__hash__", "__reduce__") else found == Fuller(1, 2).__eq__ or found
+
+    found = nbcompile.compile(f, backend="eager")(torch.ones(1), Fuller(1, 2))[1]
+    pair = Fuller(1, 2)
+    expected = f(torch.ones(1), pair)[1]
+    assert found == expected or found.__self__ == expected.__self__
