@@ -29,7 +29,7 @@ from nbcompile.ir.index import (
 )
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
-from nbcompile.lowering.elementwise import common_device, promoted, require_representable
+from nbcompile.lowering.elementwise import common_device, promoted
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, merge_nodes, reindexed
 from nbcompile.lowering.views import dimension, moved_along, unsqueeze
@@ -137,9 +137,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
             conditions.append(below(loop_variable(at), before[at] + x.size[at]))
     if not conditions:
         return inner
-    # Rounded to x's type, as memory would round it, in the type that the kernel computes in; complex numbers, which
-    # have no limits either, are refused here.
+    # Rounded to x's type, as memory would round it, in the type that the kernel computes in.
     border = constant(constant(value, x.dtype).value, inner.body.dtype)
-    require_representable(value, x.dtype)
     body = Masked(both(conditions), inner.body, border)
     return Value(x.dtype, x.device, size, body, merge_nodes(x.from_nodes, build.origin()))

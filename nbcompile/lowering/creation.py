@@ -132,7 +132,7 @@ def empty_strided(
     return _generated(build, size, 0, dtype, device)
 
 
-@lowering(aten.scalar_tensor.default)
+@lowering(aten.scalar_tensor.default, torch.ops.prims.scalar_tensor.default)
 def scalar_tensor(build: Builder, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
     """A number as a tensor without dimensions."""
     return _generated(build, (), value, dtype, device)
@@ -143,6 +143,8 @@ def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Val
     """``start``, ``start + step``, ... below ``end``."""
     assert build.node is not None
     predicted = build.node.meta["val"]
+    if predicted.dtype == torch.bool:
+        raise NoLowering("eager mode has no range of bools")
     if predicted.dtype.is_floating_point:
         # As ATen does: in double, rounded once.
         coordinate = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)

@@ -16,7 +16,7 @@ import torch
 
 from nbcompile.ir.expr import FLOAT8, Apply, Load, apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.elementwise import SUPPORTED, common_device, converted, operand, promoted, require_representable
+from nbcompile.lowering.elementwise import SUPPORTED, common_device, converted, operand, promoted
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
 
@@ -44,7 +44,6 @@ def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
         return where(build, mask, convert(build, value, x.dtype), x)
     if x.dtype not in SUPPORTED or isinstance(value, (complex, sympy.Basic)):
         raise NoLowering(f"a tensor of {x.dtype} filled with {value}")
-    require_representable(value, x.dtype)
     size = broadcast_size(mask.size, x.size)
     # The number is rounded to x's type, and is then a constant of the type that the kernel computes in.
     filler = constant(constant(value, x.dtype).value, compute_dtype(x.dtype))

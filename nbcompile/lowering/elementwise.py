@@ -10,7 +10,6 @@ nbcompile/lowering/pointwise.py
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -113,15 +112,6 @@ def converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
         return body  # not rounded between two operators, as in torch.compile
     # Rounded as it would be in memory, then computed with in float32.
     return cast(cast(body, dtype), body.dtype)
-
-
-def require_representable(number: float, dtype: torch.dtype) -> None:
-    """Leave numbers beyond the range of a dtype to ATen, which raises an error."""
-    if dtype == torch.bool or (isinstance(number, float) and not math.isfinite(number)):
-        return
-    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    if not (limits.min <= number <= limits.max):
-        raise NoLowering(f"{number} is no {dtype}")
 
 
 def _computed_in(operands: tuple[Any, ...], tensors: Sequence[Value], kind: str) -> torch.dtype:

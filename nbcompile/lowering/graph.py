@@ -60,6 +60,7 @@ from nbcompile.lowering import (
 from nbcompile.lowering.builder import Builder, PhiloxState
 from nbcompile.lowering.dtype_cast import is_computable
 from nbcompile.lowering.extern import can_fall_back, fallback_reason
+from nbcompile.lowering.number_ranges import require_numbers_in_range
 from nbcompile.lowering.output_storages import (
     as_distinct_tensors,
     has_other_strides,
@@ -262,6 +263,7 @@ class _Lowering:
             reason = "bisection: it runs through ATen"
         if node.target in LOWERINGS and not reason:
             try:
+                require_numbers_in_range(node.target, args, kwargs, predicted)
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, UnsupportedDtype) as error:
                 # A lowering may have appended buffers before it raised: nothing reads them, and dead code elimination

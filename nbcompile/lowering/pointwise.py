@@ -23,7 +23,7 @@ import torch
 from nbcompile.ir.expr import Constant, Expr, IndexOf, apply, cast, constant
 from nbcompile.ir.index import constant as known_number
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.elementwise import SUPPORTED, elementwise, pointwise, promoted, require_representable
+from nbcompile.lowering.elementwise import elementwise, pointwise, promoted
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value
 
@@ -308,10 +308,6 @@ def _bounded(op: str, x: Expr, bound: Expr) -> Expr:
 def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
     """Clamp to at least ``min`` and at most ``max``; nan stays nan."""
     given = tuple(each for each in (min, max) if each is not None)
-    dtype = promoted(x, *given)
-    for bound in given:
-        if isinstance(bound, (int, float)) and dtype in SUPPORTED:
-            require_representable(bound, dtype)
 
     def compute(x: Expr, *bounds: Expr) -> Expr:
         parts = list(bounds)

@@ -163,9 +163,19 @@ def _disagreement(program: Program, expected: ObservedRun, found: ObservedRun) -
 def _members(program: Program, expected: ObservedRun, found: ObservedRun) -> tuple[int, ...]:
     """The programs of a batch whose results differ: the first number in the path of each difference."""
     pairs = zip(expected.seen, found.seen, strict=False)
-    paths = [each.path for one, other in pairs for each in differences(one, other, program.approximate)]
+    paths = [
+        difference.path
+        for one, other in pairs
+        if _is_of_members(one, program.size)
+        for difference in differences(one, other, program.approximate)
+    ]
     numbers = {int(number[1]) for path in paths if (number := re.match(r"\[(\d+)\]", path)) is not None}
-    return tuple(sorted(numbers))
+    return tuple(sorted(number for number in numbers if number < program.size))
+
+
+def _is_of_members(observation: Observation, size: int) -> bool:
+    """Return whether it has a pair for each program of a batch; others are the state that all of them share."""
+    return f"[{size - 1}][1]" in observation and f"[{size}]" not in observation
 
 
 def _is_ended(expected: Observation, found: Observation) -> bool:

@@ -17,7 +17,7 @@ def test_a_batch_of_python_programs():
     assert len(expected.seen) == 3  # results, arguments, state, output
     (member,) = batches.members(batch, [2])
     assert oracle.play(member, lambda function: function).error is None
-    assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).members
+    assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).difference
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
