@@ -86,7 +86,7 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
             if _now(lower.end()) <= _now(upper.start):
                 return bool(lower.end() <= upper.start)
         # Rows of one matrix: where both have the same steps from row to row, and all else fits between two rows, only
-        # parts of one row can meet.
+        # parts of one row can overlap.
         outermost = [
             max(region.dimensions, key=lambda dimension: _now(dimension[0]), default=None) for region in (first, second)
         ]

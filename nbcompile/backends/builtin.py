@@ -47,7 +47,7 @@ from nbcompile.support import fuel
 
 @register
 def eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """The captured graph as it is: what is wrong here is wrong in capture."""
+    """The captured graph, not compiled: an error with this backend is an error of capture."""
     flat = nested_regions.with_inlined_regions(graph_module)
     return torch_internals.forward_of(checkpoints.with_eager_checkpoints(flat))
 

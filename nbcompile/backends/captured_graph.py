@@ -46,7 +46,7 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Comp
         function = _compiled(trace, frame, options)
     if function is None or trace.graph is None or not has_own_errors(options.backend):
         return CompiledGraph(function, artifact)
-    # A backend of the user's may run the graph as it is, and raise in the middle of it.
+    # A backend of the user may run the captured graph, and raise in the middle of it.
     function = torch_internals.restoring_modes(function, trace.graph.module)
     if not trace.reruns_on_error:
         return CompiledGraph(function, artifact)

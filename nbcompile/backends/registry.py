@@ -178,7 +178,7 @@ def _by_name(name: str) -> Backend:
         found = _entry_points().get(name)
         if found is None:
             raise errors.InvalidBackend(name, names())
-        # The package is imported when its backend is asked for by name, not when the backends are listed.
+        # The package is imported when its backend is requested by name, not when the backends are listed.
         _registered[name] = found.load()
     return _registered[name]
 

@@ -137,7 +137,7 @@ def _may_run_as_captured(error: Exception, example_inputs: Sequence[Any]) -> boo
         return False  # torch traces again itself; or the driver does, with constants
     if torch_internals.is_limit_of_tracing(error):
         return True
-    # Eager asks for derivatives one by one, and only for those that are wanted; here the whole one failed.
+    # Eager computes derivatives one by one, and only those that are required; here the whole joint graph failed.
     return isinstance(error, RuntimeError) and torch._C.is_grad_enabled() and any(map(requires_grad, example_inputs))
 
 
@@ -154,7 +154,7 @@ def recording_compilers(
     captured: torch.fx.GraphModule,
     rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]] | None = None,
 ) -> Compilers:
-    """The three compilers that AOTAutograd calls, each of which tells the record about its graph first.
+    """The three compilers that AOTAutograd calls, each of which records its graph first.
 
     ``rewrite`` improves a graph for inference, and says what it did.
     """

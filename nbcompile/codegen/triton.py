@@ -268,7 +268,7 @@ def _block(total: Index) -> int:
     if known is None:
         return TRITON_BLOCK
     # The elements of one program, if as many programs share the work as fill a GPU: a power of two,
-    # as tl.arange asks for, not below SMALL_BLOCK.
+    # as tl.arange requires, not below SMALL_BLOCK.
     share = 1 << max(-(-known // FULL_GRID) - 1, 0).bit_length()
     return min(max(share, SMALL_BLOCK), TRITON_BLOCK)
 

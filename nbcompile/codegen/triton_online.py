@@ -37,7 +37,7 @@ class Second:
     nest: Nest
     part: Accumulate
     error: Accumulate | None
-    """The sum of the distances, beside that of their squares."""
+    """The sum of the distances, in the same loop as that of their squares."""
     kind: str
     """``exponentials`` or ``squares``."""
     center: str
@@ -68,7 +68,7 @@ def _pairs(sums: Sequence[Accumulate]) -> list[tuple[Accumulate, Accumulate | No
 def _pair(
     first: Nest, following: Nest, one: Accumulate, other: Accumulate, error: Accumulate | None, between: Sequence[Let]
 ) -> Second | None:
-    """The reduction of a following nest and the sum of the distances beside it, if they fit the first reduction."""
+    """The reduction of a following nest and the sum of the distances in it, if they fit the first reduction."""
     length = indexing.product([loop.size for loop in first.loops])
     x = _expanded(first, one)
     kind, center = _relation(one, x, _expanded(following, other))
@@ -99,7 +99,7 @@ def _next_nest(body: Sequence[Statement], at: int) -> Nest | None:
 
 def _reductions(nest: Nest) -> list[Accumulate]:
     """The reductions of a nest that has no other statements."""
-    # A nest that stores, too, stays as it is.
+    # A nest that stores, too, is not changed.
     others = [part for part in nest.body if not isinstance(part, (Accumulate, Let))]
     return [] if others else [part for part in nest.body if isinstance(part, Accumulate)]
 

@@ -143,7 +143,7 @@ def imports_modules(code: CodeType) -> bool:
     """Return whether this is code of Python's import system: the frames below it initialise modules, once.
 
     A function that was skipped may import a library, whose hundreds of calls with types and tensors of torch would then
-    be checked one by one. Dynamo itself is such a library: a program that asks for one of its functions imports it.
+    be checked one by one. Dynamo itself is such a library: a program that uses one of its functions imports it.
     """
     return code.co_filename.startswith(_IMPORT_SYSTEM)
 

@@ -1,6 +1,6 @@
 """Compile graphs in a background thread; until then a graph runs in eager mode, as it was captured.
 
-    with nbcompile.config.patch(background=True): f(x)      traced, run operator by operator; nobody waits for C++
+    with nbcompile.config.patch(background=True): f(x)      traced, run operator by operator, without a wait for C++
     nbcompile.fast.background.jobs()                             (Job("__compiled_fn_1", "compiling", 0.4),)
     f(x)                                                    later: generated code
 

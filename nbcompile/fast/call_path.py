@@ -5,7 +5,7 @@
     f(x)      path = FastCall       those instructions, then the residual program; what they refuse takes the slow path
 
 The slow path defines what a call means; a fast call happens only where the guards of an entry hold, under the default
-stance and with nobody recording. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
+stance and without an active recorder. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
 removed is removed here, too: dispatch/cache.py calls ``forget``.
 
 In torch: nothing; every call goes through the hook. Read next: nbcompile/fast/guard_bytecode.py
@@ -55,7 +55,7 @@ def installer(
 
 
 def _first_frame(entry: Any) -> tuple[object, object, Methods]:
-    """The function whose frame the hook meets, what it is bound to, and the methods on the way to it."""
+    """The function whose frame the hook gets, the object that it is bound to, and the methods on the way to it."""
     if isinstance(entry, torch.nn.Module):
         return getattr(type(entry), "forward", None), entry, ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
     bound, function = getattr(entry, "__self__", None), getattr(entry, "__func__", entry)
@@ -97,7 +97,8 @@ class FastCallInstaller:
         if attempts != self._attempts:  # the call before this one compiled: its entry is not known yet
             self._attempts, self.calls = attempts, 1
         self.calls += 1
-        # After 2, 4, 8, 16 ... 4096, 8192, 12288 slow calls: an attempt asks the guards of each entry in Python, which
+        # After 2, 4, 8, 16 ... 4096, 8192, 12288 slow calls: an attempt evaluates the guards of each entry in Python,
+        # which
         # takes milliseconds where there are eight, as past the recompile limit. So attempts become rare.
         if self.calls > 1 and (
             self.calls % RETRY_INTERVAL == 0 or (self.calls < RETRY_INTERVAL and self.calls.bit_count() == 1)
@@ -122,7 +123,7 @@ class FastCallInstaller:
     def _try_to_install(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         if config.reference or torch_internals.members.replaced_member() is not None:
             return
-        # Read first: if anything is forgotten while this runs, the entry that was added may be gone.
+        # Read first: if anything is forgotten while this runs, the entry that was added may have been removed.
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.entries_of_backend(code, self.callback.key)
         if _first_frame(self.entry)[0] is not self.function:
@@ -145,7 +146,7 @@ class FastCallInstaller:
         for compiled in entries:
             if isinstance(compiled.check, FrameCheck) and compiled.check.holds(scope):
                 self._add(compiled, compiled.check, scope, values, tools)
-                if cache.last_forgotten() is not before:  # it may be this entry that is gone
+                if cache.last_forgotten() is not before:  # the removed entry may be this one
                     self._fast_call.forget()
                     self._added_since = None
                 return
@@ -192,7 +193,7 @@ class FastCallInstaller:
                 self._added.add(id(compiled))
 
     def _runner(self, code: CodeType) -> Callable[..., Any]:
-        """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
+        """The residual program as a function; its calls go through the hook if it calls more than one graph."""
         original = self.function
         names, defaults, cells = original.__globals__, original.__defaults__, original.__closure__
         # The residual program takes the arguments of the function itself, so it can be called instead.
@@ -201,7 +202,7 @@ class FastCallInstaller:
         # Its own frame must not be compiled once more; what it calls may.
         hook.skip_code(code)
         entry = function if self.bound is None else MethodType(function, self.bound)
-        # With a graph break, or calls of other functions, the frames below must meet the hook.
+        # With a graph break, or calls of other functions, the hook must get the frames below.
         if calls_one_graph(code):
             return entry
         call = self.callback.call

@@ -225,7 +225,7 @@ def load_real_package(package: ModuleType) -> None:
         held.extend(map(_loading.acquire, (True,), (LOCK_TIMEOUT_SECONDS,)))
         if type(package) is not _StubPackage:
             return
-        # First, so that whatever the reload asks of the package finds an ordinary module.
+        # First, so that the reload finds an ordinary module.
         package.__class__ = ModuleType  # type: ignore[assignment]
         for part in STUBBED_NAMES:
             _replace_stubs(_real(f"{PACKAGE}.{part}"))

@@ -115,14 +115,14 @@ def instructions(
 
 
 _OF_LOCALS = frozenset(("TENSOR", "OF_CLASS", "IS", "EQUALS", "LENGTH", "DICT_LENGTH"))
-"""Questions that may be asked of an argument before anything else is known."""
+"""Instructions on an argument that may run before all others."""
 
 
 def _ordered(written: list[Instruction], count: int) -> list[Instruction]:
-    """Move what is asked of the arguments, the first slots, to the front, and the state of the process to the end.
+    """Move checks of the arguments, the first slots, to the front, and those of the state of the process to the end.
 
     Of several entries all but one refuse a call, most of them for its arguments, and the state costs ten times as much.
-    What calls Python stays behind all else. Fetched values keep their slots, since their order stays.
+    Instructions that call Python stay last. Fetched values keep their slots, since their order does not change.
     """
     predicates = [at for at, each in enumerate(written) if each[0] in ("PREDICATE", "PREDICATE_OF_ALL")]
     until = predicates[0] if predicates else len(written)
@@ -290,7 +290,7 @@ class _Writer:
             raise NotEncodable(prepared.guard)
 
     def unchanged(self, slot: int, leaf: Leaf) -> None:
-        """A class and its bases are as they were, or are asked once more: members that matter are of the same kind."""
+        """A class and its bases are unchanged; otherwise a predicate checks the used members again."""
         assert leaf.guard.source is not None
         value: Any = self._known.value(leaf.guard.source)
         cls = value if leaf.guard.kind is GuardKind.ID_MATCH else type(value)

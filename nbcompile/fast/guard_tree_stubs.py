@@ -41,7 +41,7 @@ _SETTINGS = {
     "max_saved_pointers_for_recursive_dict_tags_check": 256,
     "use_recursive_dict_tags_for_guards": False,
 }
-"""Torch's defaults: nobody can have changed them before the module is imported."""
+"""Torch's defaults: no code can have changed them before the module is imported."""
 
 
 class MissingName(Exception):

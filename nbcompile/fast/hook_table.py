@@ -42,7 +42,7 @@ else:
     gpu = lazy_import.module("nbcompile.backends.gpu")
 
 GENERATING = ("inductor",)
-"""The backends that need a C++ compiler, unless they are asked for another chip's code."""
+"""The backends that need a C++ compiler, unless they generate code for another chip."""
 
 
 def _before_compile(options: Options) -> None:

@@ -79,7 +79,7 @@ def state() -> State:
 
 @STATE.on_reset
 def clear() -> None:
-    """Give back what nobody uses, and keep no longer what is in use."""
+    """Free the unused memory, and forget the memory that is in use."""
     for extension in _switched_on.values():
         extension.pool_clear()
 
@@ -93,7 +93,7 @@ def find_offsets() -> WordOffsets | None:
     in_tensor = [at for at, word in enumerate(_words(sample._cdata, SEARCHED_TENSOR)) if word == storage._cdata]
     if len(in_tensor) != 1:
         return None
-    tensor = torch.ones(3)  # nobody asked for its storage yet
+    tensor = torch.ones(3)  # its storage was not accessed yet
     address = _words(tensor._cdata, SEARCHED_TENSOR)[in_tensor[0]]
     before = _words(address, SEARCHED_STORAGE)
     shared = tensor.view(3)

@@ -37,7 +37,8 @@ WITH_SYMBOLS = (conditions.SOURCE,)
 WITH_MANY_GUARDS = (guard_cache.SOURCE,)
 """The extension that caches the results of guards."""
 MODULES = ("torch.distributed.tensor", "networkx")
-"""torch asks the first (0.2 s) whether a class of tensors is DTensor; the second cuts graphs with gradients."""
+"""torch imports the first (0.2 s) to check whether a class of tensors is DTensor; the second cuts graphs with
+gradients."""
 
 
 @functools.cache

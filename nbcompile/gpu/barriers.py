@@ -5,7 +5,7 @@
     mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 8192;      it has arrived, and so many bytes will
     mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2;  true once the phase of this parity has ended
 
-A phase ends when the arrivals and the bytes are complete. Copies arrive as late as they may: when somebody waits for
+A phase ends when the arrivals and the bytes are complete. Copies arrive as late as they may: when a thread waits for
 them. A warp that reads their bytes without having seen the end of the phase (itself, or before a ``bar.sync``) is at
 fault, and so are threads that wait for a phase that never ends.
 
@@ -140,7 +140,7 @@ def _wait(state: State, instruction: Instruction, active: Array) -> None:
             all_of.seen[state.warp_of_all[thread], barrier.number] = barrier.phase
     sleeping = active & ~is_over
     if instruction.modifiers[0] == "try_wait":
-        # The instruction may also return false after a while; the loop around it comes back to it.
+        # The instruction may also return false after a while; the loop around it repeats it.
         state.at[sleeping] -= 1
         all_of.asleep |= sleeping
         active = is_over

@@ -96,7 +96,7 @@ class Blocks:
         at       7  7  4  4      a branch divided them: threads 2 and 3 go first, to 5, 6, 7
         at       7  7  7  7      and all continue together
         """
-        # The threads that are furthest behind go first: those that took another branch meet them again where it ends.
+        # The threads with the lowest program counter run first: threads that took another branch reconverge at its end.
         # A loop ends in a branch to a lower address, so threads that are still in it run first,
         # too, until the last of them has left it.
         code, end = self.function.instructions, len(self.function.instructions)

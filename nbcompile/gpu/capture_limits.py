@@ -151,7 +151,7 @@ def _collective_reason(graph_module: torch.fx.GraphModule) -> str:
         if not _is_between_processes(node.target):
             continue
         name = operator_name(node.target).partition("::")[2]
-        # A stream that records must not wait for what was asked for before: the driver refuses it (907).
+        # A stream that records must not wait for earlier work: the driver refuses that (907).
         if name == "wait_tensor":
             begun = _result_of(node.args[0])
             if not _is_between_processes(begun.target):

@@ -312,7 +312,7 @@ def _forked(control: socket.socket, number: int) -> None:
 
 
 def main() -> None:
-    """Fork a process for each socket that is sent, until the process that asks for them ends."""
+    """Fork a process for each socket that is sent, until the requesting process ends."""
     control = socket.socket(fileno=os.dup(0))
     with contextlib.suppress(Exception):  # another version of Triton: it links all of libdevice
         link_from_short_library()

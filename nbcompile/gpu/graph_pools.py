@@ -2,7 +2,7 @@
 
     pool = pool_for(module, 0)              the pool of the current stream
     with pool.allocating(): ...             what is recorded takes its memory there
-    pool.drop()                             that graph is gone
+    pool.drop()                             that graph is freed
 
 Temporaries of several graphs are at the same addresses: those before and after a graph break, forward and backward, the
 sizes of one function. Outputs that are still used while a graph is recorded are not in its memory; others are moved
@@ -64,7 +64,7 @@ class GraphPool:
 _pools: list[GraphPool] = STATE.add("gpu.graph_pools._pools", [], Lifetime.PROCESS)
 """The newest last."""
 _changes = threading.RLock()
-"""Any thread may drop the last recording of a pool, while another one asks for it."""
+"""Any thread may drop the last recording of a pool, while another one requests it."""
 
 
 def pool_for(module: ModuleType, device: int) -> GraphPool:

@@ -95,7 +95,7 @@ class _Flow:
     regions: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Blocks of each region."""
     ends: dict[int, list[int]] = field(default_factory=dict)
-    """Pointers that the last operation of a block hands on."""
+    """Pointers that the last operation of a block passes to its successors."""
 
     def visit(self, operation: Any) -> None:
         """Note one operation; those inside of it were noted before."""

@@ -62,7 +62,8 @@ def compile_graph(
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
-        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
+        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused for a reason that no single operator
+        explains.
     """
     # Triton is imported by another process while this one lowers and schedules.
     cubins.start_workers()

@@ -200,7 +200,7 @@ def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
     """Build, when it is needed first, the code for pointers that are no multiples of 16."""
 
     def build() -> Image:
-        # Nearly all pointers are multiples of 16: only a view that begins elsewhere asks for this.
+        # Nearly all pointers are multiples of 16: only a view with another offset needs this.
         (cubin,) = cubins.obtain([cubins.Request(kernel, chip, aligned=False)])
         return cubin.image
 

@@ -88,7 +88,7 @@ def parse(text: str) -> Function:
     """The first kernel of a PTX module."""
     start = text.index(".entry")
     head, body = text[start : text.index("{", start)], text[text.index("{", start) + 1 :]
-    # Braces do not tell the end: inline assembly and operands have some.
+    # Braces do not mark the end: inline assembly and operands have some.
     body = without_calls(body.partition("// -- End function")[0], text)
     name, parameters = re.match(r"\.entry\s+([\w$]+)\((.*?)\)", head, re.DOTALL).groups()  # type: ignore[union-attr]
     threads = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", head)

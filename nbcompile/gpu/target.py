@@ -74,7 +74,8 @@ def compile_graph(
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
-        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
+        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused for a reason that no single operator
+        explains.
         NoTools: nothing can be compiled here.
     """
     cubins.start_workers()  # Triton is imported by another process while this one lowers and schedules

@@ -57,5 +57,5 @@ def worker_environment() -> dict[str, str]:
 
 
 def always_compile() -> bool:
-    """Return whether the user asks for machine code that is compiled anew (``TRITON_ALWAYS_COMPILE``)."""
+    """Return whether the user requested that machine code is always compiled anew (``TRITON_ALWAYS_COMPILE``)."""
     return os.environ.get("TRITON_ALWAYS_COMPILE", "").lower() not in UNSET

@@ -5,7 +5,7 @@
     TURNS.are_several()                   whether two threads call recorded graphs: then nothing is moved
 
 A replay is short and runs no code of the user's, so other threads wait for it. A recording runs operators of the user's
-in Python, which may wait for other threads: so nobody waits for a recording.
+in Python, which may wait for other threads: so no thread waits for a recording.
 
 While only one thread calls recorded graphs, what a replay would overwrite may be moved to other memory. Another thread
 may have read the old address already, and use it after the replay. So with two threads a graph whose outputs are still

@@ -217,7 +217,7 @@ def _launch_by_triton(kernel: Any, grids: Sequence[Grid], given: Given) -> None:
     configs = configurations(kernel)
 
     def grid(chosen: Given) -> Grid:
-        # Triton has chosen a configuration, and asks for its grid: the one that was traced with it.
+        # Triton has chosen a configuration, and calls the grid function: return the grid that was traced with it.
         return next(
             blocks
             for config, blocks in zip(configs, grids, strict=True)

@@ -1,6 +1,6 @@
 """Logs, debug folders and traces as users of torch.compile know them, from the records of finished frames.
 
-    recorder.subscribers.extend(SUBSCRIBERS)      api.py does this; as long as nothing is asked for, nothing is recorded
+    recorder.subscribers.extend(SUBSCRIBERS)      api.py does this; without an active log, nothing is recorded
 
 In torch: torch/_logging/. Read next: nbcompile/observe/artifact_logs.py
 """

@@ -4,8 +4,8 @@
 
     V1123 22:10:38 1234 .../artifact_logs.py:71] [0/0] [__output_code] Output code: ...
 
-A frame is printed when it is finished. As long as no log is on, nothing is recorded: a compile asks once whether
-anything is wanted, and a call of compiled code asks nothing.
+A frame is printed when it is finished. As long as no log is on, nothing is recorded: a compile checks once whether a
+log is on, and a call of compiled code checks nothing.
 
 In torch: torch/_logging/_internal.py. Read next: nbcompile/observe/artifacts.py
 """
@@ -28,10 +28,10 @@ _loggers: dict[str, logging.Logger] = STATE.add("observe.artifact_logs._loggers"
 
 
 class ArtifactLogs:
-    """The subscriber that prints what ``TORCH_LOGS`` asks for."""
+    """The subscriber that prints the logs of ``TORCH_LOGS``."""
 
     def wants_frames(self) -> bool:
-        """True if any log of a finished frame is on; what is asked for in vain is reported now, once."""
+        """True if any log of a finished frame is on; logs that are not supported are reported now, once."""
         _report_silent()
         return bool(enabled() or _components())
 
@@ -71,7 +71,7 @@ def _components() -> list[str]:
 
 
 def _report_silent() -> None:
-    """Say once what is asked for in vain, and what is left to torch itself, which may have nothing to print."""
+    """Warn once of logs that are not supported, and of those that torch itself prints, which may stay empty."""
     for name in torch_internals.enabled_artifacts():
         if name in BY_TORCH:
             torch_logs.warn_of_output(

@@ -68,7 +68,7 @@ class CompilationMetrics:
         if self._torchs is None:
             return
         nodes = list(module.graph.nodes)
-        # The program's function modes and subclasses are not asked: eager mode would not have looked at these shapes.
+        # The program's function modes and subclasses are not called: eager mode would not have looked at these shapes.
         with torch._C.DisableTorchFunction():
             shapes = {
                 node.name: [size if isinstance(size, int) else str(size) for size in value.shape]

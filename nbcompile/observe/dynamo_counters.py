@@ -4,7 +4,7 @@
     torch._dynamo.utils.counters["stats"]             {"calls_captured": 5, "unique_graphs": 2}
     torch._dynamo.utils.compile_times("csv")          seconds of each compile, by stage
 
-Nothing is counted before the program has imported that module: nobody could read it.
+Nothing is counted before the program has imported that module, since no code could read it.
 
 In torch: torch/_dynamo/utils.py (counters, compilation_time_metrics). Read next:
 nbcompile/observe/compilation_metrics.py

@@ -7,7 +7,7 @@
     ...
 
 The record (record/) holds the same, and more, as data. A break that was logged
-before is logged in short: in the default mode each caller meets it again.
+before is logged in short: in the default mode each caller breaks there again.
 
 In torch: log_graph_break in torch/_dynamo/symbolic_convert.py and
 torch/_logging/. Read next: nbcompile/driver/stages.py
@@ -161,7 +161,7 @@ def recompiled(function: str, location: str, failed: Sequence[FailedGuard], comp
 
 def side_effects(mutations: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
     """The side effects that the residual program replays."""
-    # The texts are built by a function, because nobody pays for them while the log is off.
+    # The texts are built by a function, so that they cost nothing while the log is off.
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):

@@ -294,7 +294,7 @@ def _inside(found: Break, function: str) -> Break:
 
 
 def _once(breaks: Sequence[Break]) -> tuple[Break, ...]:
-    """Each break once: a second attempt meets what the first one met."""
+    """Each break once: a second attempt breaks where the first one did."""
     # Reversed twice: of equal breaks the first one is kept, at its position.
     found = {(each.title, each.stack[-1:]): each for each in reversed(breaks)}
     return tuple(reversed(found.values()))

@@ -78,7 +78,7 @@ def _started(command: Sequence[str], source: TextIO) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        errors="replace",  # what a compiler says may be in any encoding
+        errors="replace",  # a compiler's messages may be in any encoding
         # A process group of its own: it can be killed as a whole, and Ctrl-C in a terminal does not reach it.
         start_new_session=True,
     )
@@ -154,9 +154,9 @@ def _kill(process: subprocess.Popen[str]) -> None:
     with_group(process.pid, signal.SIGKILL)
     process.wait()
     ends = time.monotonic() + LAST_WRITE
-    with contextlib.suppress(OSError):  # nobody of the group is left
+    with contextlib.suppress(OSError):  # the group has no process left
         while time.monotonic() < ends:
-            # Signal 0 reaches nobody; it fails as soon as the group has no process left.
+            # Signal 0 is not delivered; it fails as soon as the group has no process left.
             with_group(process.pid, 0)
             time.sleep(0.001)
 

@@ -3,7 +3,7 @@
     aten.linalg_qr(slot 2, "reduced")     function   _ZN2at4_ops9linalg_qr4callERKNS_6TensorESt17basic_string_view...
                                           registers  0: the result   1: slot 2   2: 7   3: the text's address
 
-torch exports a function for each operator, which asks the dispatcher as eager's call does. Its symbol holds the types
+torch exports a function for each operator, which calls the dispatcher as eager's call does. Its symbol holds the types
 of its arguments, so that a function with other ones is not found, and the operator is called by its name instead
 (dispatched.py). A call is a list of words for a processor of the x86-64 kind: six registers of integers, eight of
 doubles, and the stack, in the order of the System V ABI; launcher.cpp puts them there. Results come back behind the

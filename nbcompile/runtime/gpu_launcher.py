@@ -34,13 +34,13 @@ SOURCE = Path(__file__).with_name("gpu_launcher.cpp")
 VARIABLE = "NBCOMPILE_LIBCUDA"
 LIBRARY = "libcuda.so.1"
 LEAST_DRIVER = 12000
-"""Version of the driver API: CUDA 12, as Triton's machine code asks for."""
+"""Version of the driver API: CUDA 12, as Triton's machine code requires."""
 OUT_OF_MEMORY = 2
 #     700 illegal address     714 error of the hardware's stack    717 invalid address space
 #     702 timeout             715 illegal instruction              718 invalid program counter
 #     710 assertion           716 misaligned address               719 failed    720 too large
 OF_KERNELS = frozenset((700, 702, 710, 714, 715, 716, 717, 718, 719, 720))
-"""Errors of a kernel that ran: reported by the next call that asks the driver for anything."""
+"""Errors of a kernel that ran: reported by the next call of the driver."""
 # Also: the driver is shutting down (4), the device is not available (46), memory has an error that
 # cannot be corrected (214), and anything unknown (999).
 LOST = OF_KERNELS | {4, 46, 214, 999}
@@ -169,7 +169,7 @@ def errors() -> tuple[type[Exception], ...]:
 
 
 def free_memory() -> None:
-    """Free what nobody uses: cycles of Python's, and what torch's allocator keeps for later."""
+    """Free unused memory: Python's reference cycles, and the cache of torch's allocator."""
     # Only the garbage collector frees tensors in reference cycles.
     gc.collect()
     for release in memory_holders:

@@ -65,7 +65,7 @@ def shrink(entries: Iterable[StoredEntry], limit: int) -> list[StoredEntry]:
         if excess <= 0:
             break
         # Another process that shrinks the store now removes the same
-        # entries: a file that is gone already counts as removed.
+        # entries: a file that does not exist any more counts as removed.
         for file in one.files:
             with contextlib.suppress(OSError):
                 file.unlink()

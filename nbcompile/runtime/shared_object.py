@@ -7,7 +7,7 @@ maps such a file, and the first access behind its end kills the process (SIGBUS)
     defect(Path("half.so"))         "its section headers end at byte 15800 of 700"
 
 In torch: CppCodeCache (torch/_inductor/codecache.py) loads what the compiler left. Read next:
-nbcompile/runtime/toolchain.py, which asks after each build
+nbcompile/runtime/toolchain.py, which checks after each build
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def safe(folder: Path) -> Path:
 
 @functools.cache
 def _danger(folder: str) -> str:
-    """Reason why another user could write code that runs here into a directory; "" if nobody can. Cached."""
+    """Reason why another user could write code that runs here into a directory; "" if no other user can. Cached."""
     if not hasattr(os, "geteuid"):
         return ""
     try:
@@ -103,7 +103,7 @@ def _danger(folder: str) -> str:
 
 
 def is_abandoned(path: Path) -> bool:
-    """True if nobody has written to a file, or into a folder, for ``UNFINISHED`` seconds."""
+    """True if a file, or a folder, has not been written to for ``UNFINISHED`` seconds."""
     try:
         written = [each.stat().st_mtime for each in (path, *files(path))]
     except OSError:  # another process has just renamed or removed it

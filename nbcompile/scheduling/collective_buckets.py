@@ -6,7 +6,7 @@
 Joined are calls of one operator, group, reduction, dtype and device, none of which needs another. Whoever waits
 first for one of the results waits for all.
 
-It is done only where the program asks for it (``options={"bucket_collectives": True}``), as each process must do the
+It is done only if the program requests it (``options={"bucket_collectives": True}``), as each process must do the
 same: one that runs eagerly, or compiled another graph, issues other collectives, and all of them wait for ever.
 
 In torch: torch/_inductor/fx_passes/bucketing.py. Read next: nbcompile/scheduling/collectives.py

@@ -133,7 +133,7 @@ def read_until_waits(program: Program) -> dict[str, set[str]]:
 
 
 def _order_collectives(program: Program, needs: dict[str, set[str]]) -> None:
-    # Those of one process meet those of another by their number.
+    # The n-th collective of one process is matched with the n-th of the others.
     last = ""
     for call in filter(is_collective, program.buffers):
         if last:
@@ -203,7 +203,7 @@ def topological_order(names: list[str], needs: dict[str, set[str]]) -> list[str]
         )
 
     # A depth-first search in the given order, with its own path: a chain of buffers may be longer than Python's
-    # stack. A name is done once all that it needs is; to meet a name that is still on the path closes a cycle.
+    # stack. A name is done once all that it needs is; a name that is still on the path closes a cycle.
     for first in names:
         path = [(first, before(first))]
         if first in done:

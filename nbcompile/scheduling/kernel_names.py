@@ -27,7 +27,7 @@ def kernel_name(number: int, device: torch.device, from_nodes: Iterable[str]) ->
         return f"kernel{number}"
     operators = [name for name in dict.fromkeys(map(_operator, from_nodes)) if name]
     if len(operators) > MOST_OPERATORS:
-        # What a kernel reads and what it ends with say most about it; the length of a name is bounded.
+        # The first and the last operators of a kernel identify it best; the length of a name is bounded.
         half = MOST_OPERATORS // 2
         operators = [*operators[:half], *operators[-half:]]
     return "_".join(("triton", *operators, str(number)))

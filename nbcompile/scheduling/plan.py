@@ -1,6 +1,6 @@
 """Schedule of a program: kernels in order, and their memory.
 
-    program -> buckets of collectives, if asked for -> dead code elimination -> small producers inlined
+    program -> buckets of collectives, if requested -> dead code elimination -> small producers inlined
     -> mutation cycles broken -> int64 sums narrowed -> fusion groups -> collectives early, waits late
     -> cheap producers recomputed -> kernels -> small ones side by side (GPU) -> memory plan
 

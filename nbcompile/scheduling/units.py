@@ -5,7 +5,7 @@
     d needs b          b is between them, and on no path from a to d: it moves before a
     new order          b    a+d  c
 
-Each join asks whether something has to run in between. Without an order, the answer walks over all that a value
+Each join checks whether something has to run in between. Without an order, the check walks over all that a value
 was computed from: over the whole program for each residual connection.
 
 In torch: torch/_inductor/scheduler.py (can_fuse, which asks sets of ancestors). Read next:
@@ -76,7 +76,7 @@ class UnitOrder:
             return
         start, stop = self._position[target], max(self._position[unit] for unit in between) + 1
         affected = self._ordered[start:stop]
-        # What was found is closed under dependencies behind the target, so that its own order may stay as it is.
+        # The units that were found are closed under dependencies after the target, so their own order does not change.
         self._put(start, [unit for unit in affected if unit in between])
         self._put(start + len(between), [unit for unit in affected if unit not in between])
 

@@ -52,7 +52,7 @@ class Limit:
 _limits: list[Limit] = STATE.add("support.fuel._limits", [], Lifetime.PROCESS)
 """The active limits. They are the process's: background threads compile, too."""
 VARIABLE = "NBCOMPILE_FUEL"
-"""``fusion:3:/tmp/log``: a limit for a whole process, whose decisions are written to a file as they are asked for."""
+"""``fusion:3:/tmp/log``: a limit for a whole process, whose decisions are written to a file one by one."""
 
 
 def allows(subsystem: str, decision: str) -> bool:
@@ -70,7 +70,7 @@ def allows(subsystem: str, decision: str) -> bool:
 
 @contextmanager
 def limited(subsystem: str, allowed: int, file: str = "") -> Iterator[list[str]]:
-    """Allow the first decisions of a subsystem inside of the block; the log of all that were asked for."""
+    """Allow only the first decisions of a subsystem inside of the block; yield the log of all requests."""
     limit = Limit(subsystem, allowed, file=file)
     try:
         _limits.append(limit)

@@ -38,7 +38,7 @@ def user_data_folder() -> Path:
 
 
 def _xdg_folder(variable: str, default: str) -> Path:
-    """The specification asks for an absolute path, and to ignore what is not one."""
+    """The specification requires an absolute path; others are ignored."""
     chosen = os.environ.get(variable, "")
     base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / default
     return base / NAME

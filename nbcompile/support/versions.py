@@ -41,7 +41,7 @@ class UnsupportedTorchWarning(UserWarning):
 
 
 def check() -> None:
-    """Raise ImportError for what cannot work, and warn of what nobody has tried."""
+    """Raise ImportError for versions that cannot work, and warn of untested ones."""
     python, found = sys.version_info[:2], torch_version()
     if not PYTHON[0] <= python <= PYTHON[1]:
         raise ImportError(

@@ -28,7 +28,7 @@ class WeakIdentityDict(Generic[Key, Value]):
     def get(self, key: Key, default: Value) -> Value:
         """The value of a key."""
         found = self._entries.get(id(key))
-        # An id is given again when its object is gone, so the object itself is compared, too.
+        # An id may be reused after its object was freed, so the object itself is compared, too.
         return found[1] if found is not None and found[0]() is key else default
 
     def __setitem__(self, key: Key, value: Value) -> None:

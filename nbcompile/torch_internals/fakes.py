@@ -124,7 +124,7 @@ def is_jagged(value: object) -> bool:
 
 
 def jagged_constructors() -> tuple[Any, ...]:
-    """The functions that torch.nested makes nested tensors with; what they do inside is no business of a graph."""
+    """The functions that torch.nested makes nested tensors with; their inner operators do not belong in a graph."""
     module: Any = importlib.import_module("torch.nested._internal.nested_tensor")
     return (
         module.nested_view_from_values_offsets_lengths,
@@ -151,7 +151,7 @@ def overrides_when_run(value: object) -> bool:
 
 
 def wrapper_overrides_enabled(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
-    """Let wrappers among the arguments answer to functions of torch, as in eager, while nobody else is asked."""
+    """Enable overrides of wrapper tensors among the arguments, as in eager, while all others are disabled."""
     flat = itertools.chain.from_iterable(given if isinstance(given, (tuple, list)) else (given,) for given in arguments)
     return _classes_enabled() if any(map(overrides_when_run, flat)) else contextlib.nullcontext()
 
@@ -241,7 +241,7 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
 def _mode_of_view(mode: Any, tensor: torch.Tensor) -> Any:
     """The mode under which the fake tensor of a view is created from its base's.
 
-    Where a class is asked, and no mode, torch imports DTensor (0.4 s) to know that it is none.
+    Without the mode, torch imports DTensor (0.4 s) to check that the class of the tensor is another one.
     """
     return mode if tensor._is_view() else contextlib.nullcontext()
 

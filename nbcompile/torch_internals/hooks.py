@@ -72,7 +72,7 @@ def cache_entries(code: CodeType) -> list[Any]:
 def add_nan_guard(manager: Any, text: str, holds: Callable[[Any], bool]) -> None:
     """A leaf of the guard tree: the value is a float that is not a number."""
     add = manager.add_float_is_nan_guard
-    if "arg2" in (add.__doc__ or ""):  # from torch 2.15 on it asks for the same bits, not for any NaN
+    if "arg2" in (add.__doc__ or ""):  # from torch 2.15 on it compares bits, so that not every NaN is equal
         manager.add_lambda_guard(holds, [text], None)
     else:
         add([text], None)
@@ -130,7 +130,7 @@ def function_mode_at(index: int) -> object:
 
 @contextmanager
 def without_function_modes() -> Iterator[None]:
-    """No function mode is active meanwhile: what is traced through, compiled or run as a graph has asked them."""
+    """No function mode is active in the block: their overrides were called when the program was traced."""
     modes = function_modes()
     for _ in modes:
         torch._C._pop_torch_function_stack()
@@ -188,7 +188,7 @@ def without_levels(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def saved_tensors_are_hooked() -> bool:
-    """True if somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
+    """True if a hook gets the tensors that autograd saves (``torch.autograd.graph.saved_tensors_hooks``)."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 

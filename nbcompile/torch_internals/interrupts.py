@@ -1,11 +1,11 @@
 """Ctrl-C waits while torch's C++ calls Python that must not raise.
 
     with interrupts.deferred():
-        fake * 2                    # C++ asks the fake tensor for its device, in a constructor: Python runs
+        fake * 2                    # C++ reads the fake tensor's device, in a constructor: Python runs
         ...                         # Ctrl-C arrives here: noted
                                     # here the block ends, and KeyboardInterrupt is raised
 
-Some of C++'s constructors and destructors call Python (``InputMetadata`` of autograd asks for a device), and an
+Some of C++'s constructors and destructors call Python (``InputMetadata`` of autograd reads a device), and an
 exception that leaves them ends the process. A signal mask does not help: another thread of the process takes the
 signal, and CPython runs the handler in the main thread all the same. So the Python functions that handle signals are
 replaced for the time of the block, and called at its end.

@@ -72,7 +72,7 @@ def replaced_member() -> str | None:
 
 
 def is_new_member(name: str) -> bool:
-    """True if a name of torch.Tensor or torch.nn.Parameter was put there by somebody else than torch."""
+    """True if a member of torch.Tensor or torch.nn.Parameter was not set by torch."""
     return name not in _TORCHS
 
 
@@ -85,7 +85,7 @@ def _look() -> str | None:
             if name not in own:
                 #     torch.Tensor.sin = f       hides a method of TensorBase: refused
                 #     torch.Tensor.__bool__ = f  Python looks it up by itself: refused
-                #     torch.Tensor.shout = f     nobody but the program asks for it: allowed
+                #     torch.Tensor.shout = f     only the program uses it: allowed
                 if name in _inherited or name in _SPECIAL:
                     return f"{_text[cls]}.{name}"
             elif own[name] is not value and name not in HARMLESS:

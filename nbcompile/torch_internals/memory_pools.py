@@ -1,4 +1,4 @@
-"""Private pools of torch's allocator for CUDA memory: what a CUDA graph was recorded with is given to nobody else.
+"""Private pools of torch's allocator for CUDA memory: the memory of a recorded CUDA graph is not reused.
 
     pool = new_memory_pool()
     with allocating_from(0, pool): ...      this thread's allocations come from the pool

@@ -177,7 +177,7 @@ def lazy_graph_module() -> ModuleType:
 
 
 def as_module(graph: torch.fx.Graph) -> torch.fx.GraphModule:
-    """A graph as a module whose Python code is generated when it is first asked for."""
+    """A graph as a module whose Python code is generated when it is first needed."""
     module: torch.fx.GraphModule = lazy_graph_module()._LazyGraphModule({}, graph)
     return module
 
@@ -200,7 +200,7 @@ def _forget_text(name: str) -> None:
 
 
 def has_unbacked_symbols(value: object) -> bool:
-    """Return whether a size, or a tensor's, is one that only running the graph tells."""
+    """Return whether a size, or a tensor's, is known at run time only."""
     if not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
         return False
     return bool(symbolic_shapes().free_unbacked_symbols(value))

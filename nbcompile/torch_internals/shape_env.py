@@ -46,7 +46,7 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
 
     def record_guard(prefix: str, condition: Any, forcing_spec: bool) -> None:
         listen = listener()
-        # What FakeTensor's cache asks of its own entries is evaluated, and logged, but does not become a guard.
+        # Conditions of FakeTensor's cache on its own entries are evaluated, and logged, but do not become guards.
         if listen is not None and "suppressed" not in prefix:
             listen(condition)
 
@@ -68,7 +68,7 @@ def _can_log_without_a_frame() -> bool:
 
 
 def _begin_structured_trace() -> None:
-    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and none follows, until somebody
+    # The first record finds out that no trace is requested (TORCH_TRACE), and none follows, until somebody
     # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
     # be imported; or with a fake tensor of a subclass, which cannot be printed.
     if is_trace_open():

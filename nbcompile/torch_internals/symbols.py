@@ -194,7 +194,7 @@ def own_symbol(value: object) -> Any:
 
 
 def is_limit_of_tracing(error: BaseException) -> bool:
-    """True if fake tensors cannot answer what a graph asks of the data, or torch's own code fails on the way.
+    """True if an error says that a graph needs the data of fake tensors, or torch's own code fails on them.
 
     What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
     """
@@ -206,7 +206,7 @@ def is_limit_of_tracing(error: BaseException) -> bool:
 
 
 def floats_to_be_constant(error: BaseException) -> set[str] | None:
-    """The names of symbolic floats without which AOTAutograd asks to be called again, as they cannot become tensors.
+    """The names of symbolic floats without which AOTAutograd must be called again, since they cannot become tensors.
 
     Its pass does not ask twice for a name (a float out of ``x.item()`` is none that could be constant) until the set,
     which is one for all functions, is cleared.
@@ -295,5 +295,5 @@ def promise(condition: Any) -> bool:
 
 
 def statically_true(shape_env: Any, condition: Any) -> bool:
-    """True if the guards so far imply a condition on symbolic sizes (asks ShapeEnv, adds no guard)."""
+    """True if the guards so far imply a condition on symbolic sizes (by ShapeEnv, without a new guard)."""
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value

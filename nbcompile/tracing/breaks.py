@@ -44,7 +44,7 @@ class BreakKind:
     hints: tuple[str, ...] = ()
     gb_id: str = ""
     warns: bool = False
-    """Most users do not read reports of breaks: of this kind a warning tells, once."""
+    """Most users do not read reports of breaks: a break of this kind is warned of, once."""
 
 
 KINDS: dict[str, BreakKind] = {}
@@ -609,7 +609,7 @@ NOT_A_GRAPH_VALUE = _kind(
 
 PRINT_HINT = "Print outside of the compiled function: return the value, and print it where the function is called."
 REMOVABLE = (GRAPH_BREAK, SKIP_FRAME, STEP_UNSUPPORTED)
-"""Calls that somebody wrote in order to break."""
+"""Calls whose purpose is a graph break."""
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
@@ -625,7 +625,7 @@ class Unsupported(Exception):
     forbids_resume: bool = False
     """True if nothing can continue after it: the frame runs uncompiled."""
     needs_frame: bool = False
-    """The function that it is in runs as it is, whole: the call of it is what breaks."""
+    """True if the whole function that contains it must run eagerly: the graph breaks at the call of that function."""
     is_final: bool = False
     """True if the break is an error for the user: none is allowed here."""
     cause: Unsupported | None = None
@@ -655,7 +655,7 @@ class Unsupported(Exception):
         return tuple(hint.format_map(_UnknownKeys(self.details)) for hint in hints)
 
     def is_print(self) -> bool:
-        """True for a call of ``print``, which is the break that most people meet first."""
+        """True for a call of ``print``, the first break of most users."""
         return self.kind is BUILTIN_OPERATOR and self.details.get("name") == "print"
 
     def forget_values(self) -> None:
@@ -678,7 +678,7 @@ class RestartAnalysis(Exception):
 
 
 class SkipFrame(Exception):
-    """The frame has nothing to compile; it runs as it is, now and later."""
+    """The frame has nothing to compile; it runs eagerly, in this call and later ones."""
 
     def __init__(
         self, reason: str, guards: tuple[Guard, ...] | None = None, assumed: Assumptions | None = None

@@ -122,7 +122,7 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
     Args:
         data: the table.
         known: of the frame.
-        absent: takes those that lead nowhere yet; None: there may be none.
+        absent: takes those that do not exist yet; None: there may be none.
 
     Raises:
         Unreadable: some value is of another class here, or not there at all.

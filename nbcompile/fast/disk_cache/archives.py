@@ -113,7 +113,7 @@ def _kernels(paths: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
             yield f"kernels/{path.name}", found.read_bytes()
 
 
-# -- reading what somebody else wrote ----------------------------------------------------------------------------------
+# -- reading files of other processes ----------------------------------------------------------------------------------
 
 
 def _checked(content: bytes) -> dict[Path | tuple[str, str], bytes]:

@@ -62,7 +62,7 @@ class Found:
     """The program; None if there is nothing to compile in the frame."""
     check: guarding.FrameCheck
     page: dict[str, Any]
-    """The record of the compile; {} if nobody recorded."""
+    """The record of the compile; {} if no recorder was active."""
     is_own: bool
     """True if this process compiled it, for a code object that was equal."""
     skip_reason: str = ""

@@ -55,7 +55,7 @@ def _how(options: Options) -> list[object]:
         known = options.backend in OWN_BACKENDS
         raise NotStorable(f"the backend {options.backend!r} generates no code" if known else "the backend is not ours")
     if options.backend_options.get("target"):
-        # Before anything is asked of this machine, whose compiler is not needed then.
+        # Before the properties of this machine are read, since its compiler is not needed then.
         raise NotStorable(f"its code is for {options.backend_options['target']}")
     if options.guard_filter is not None:
         raise NotStorable("guard_filter_fn is a function of the user")
@@ -116,6 +116,6 @@ def _files(folder: str, where: str) -> Iterator[tuple[str, int, int]]:
                 if entry.name != "__pycache__":
                     yield from _files(entry.path, f"{where}/{entry.name}")
             else:
-                with contextlib.suppress(OSError):  # an editor's lock is a link that leads nowhere
+                with contextlib.suppress(OSError):  # an editor's lock file is a dangling link
                     facts = entry.stat()
                     yield f"{where}/{entry.name}", facts.st_size, facts.st_mtime_ns

@@ -119,8 +119,8 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
 
     Args:
         key: of the entry.
-        content: what ``json`` can say.
-        record: the same; None: nobody listened.
+        content: data that ``json`` can write.
+        record: the same; None: no recorder was active.
         where: the folder that :func:`folder` returned when the function was compiled; None: what it returns now.
     """
     text = json.dumps(content).encode()
@@ -159,13 +159,13 @@ def touch(path: Path) -> None:
 
 
 def used() -> list[Path]:
-    """The files of the entries that this process has loaded or written, those that are gone by now left out."""
+    """The files of the entries that this process has loaded or written, without those that were removed since."""
     files = (file for path in sorted(_used) for file in (path.with_suffix(".page"), path))
     return [file for file in files if file.is_file()]
 
 
 def contents(path: Path) -> bytes | None:
-    """The bytes of a complete file of the store, its checksum first; None if it is damaged or gone."""
+    """The bytes of a complete file of the store, its checksum first; None if it is damaged or was removed."""
     try:
         whole = store.read(path, store.LARGEST)
     except (OSError, ValueError):

@@ -86,7 +86,7 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
         return True
     # The worker would wait for itself.
     if queue.worker is threading.current_thread():
-        return False  # what it writes led to a warning, and somebody's handler of warnings asks
+        return False  # its write led to a warning, and a handler of warnings reads the cache
     with queue.changed:
         if _ensure_worker():
             queue.waiters += 1
@@ -102,7 +102,7 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Inside, entries wait as they do in a call: for ``MAX_DELAY`` at most, and not if somebody needs one."""
+    """Inside, entries wait as they do in a call: for ``MAX_DELAY`` at most, and not if another thread needs one."""
     queue = _queue
     counted = False
     try:  # Ctrl-C may come after any call: what was counted is uncounted
@@ -180,7 +180,7 @@ def _write_all() -> None:
 
 
 def _register_at_exit() -> None:
-    """Be the first to be asked at the end: before the folder of a store that lives no longer is removed."""
+    """Register as the first exit handler: it must run before a temporary store's folder is removed."""
     # Callbacks run in reverse order of registration: registering anew makes this one the first.
     atexit.unregister(_finish)
     atexit.register(_finish)

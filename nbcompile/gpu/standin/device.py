@@ -144,7 +144,7 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _tensors_for_numbers(operator: Any, arguments: Sequence[Any]) -> Iterator[Any]:
-    """Make tensors of numbers where the schema asks for tensors: ``x | 1`` reaches ``bitwise_or.Tensor`` with the 1.
+    """Make tensors of numbers where the schema requires tensors: ``x | 1`` reaches ``bitwise_or.Tensor`` with the 1.
 
     A number decides a result's dtype less than a tensor without dimensions: it takes the dtype of one of its kind.
     """

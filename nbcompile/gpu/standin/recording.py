@@ -99,7 +99,7 @@ class CapturedCalls:
         tensors = [each for each in pytree.tree_leaves((given, named)) if isinstance(each, torch.Tensor)]
         arguments, keywords = pytree.tree_map_only(torch.Tensor, sample, (given, named))
         shapes = operator(*arguments, **keywords)  # of zeros: only the layouts of its results are looked at
-        # A sample that comes back is an argument that the operator returns (in place, out=).
+        # A sample in the result is an argument that the operator returns (in place, out=).
         returned = {id(samples[id(each)]): each for each in tensors}
         results: list[torch.Tensor | None] = []
 

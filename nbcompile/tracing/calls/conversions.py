@@ -108,7 +108,7 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
 
 def _bytes_of(tracer: Tracer, items: VariableTracker) -> VariableTracker:
     """``bytes(items)``: an item that is no byte ends it, so that an iterator keeps the items behind it."""
-    # As CPython does, which reads one item and checks it before it asks for the next.
+    # As CPython does, which reads one item and checks it before it reads the next.
     found = b""
     iterator = realise(tracer, items.iterate(tracer))
     while (item := iterator.next_item(tracer)) is not None:

@@ -193,7 +193,7 @@ def _assume_subclasses(tracer: Tracer, value: VariableTracker, wanted: VariableT
     for candidate in _checked_classes(classes):
         if has_own_check(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
-                continue  # answered already
+                continue  # evaluated already
             address = wanted.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
                 answer = bool(tracer.evaluate(isinstance, (value.value, candidate)))  # it may be an error

@@ -93,7 +93,7 @@ def _members(cls: type) -> Collection[str]:
 
 
 def is_nominal(subclass: type, cls: type) -> bool:
-    """True if ``issubclass`` may be called: a protocol with data members raises, and ``meets`` has evaluated it."""
+    """True if ``issubclass`` may be called; for a protocol with data members it raises, use ``implements``."""
     return not is_protocol(cls) or cls in subclass.__mro__
 
 
@@ -103,7 +103,7 @@ def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
 
 
 def implements_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
-    """Return whether ``meets`` holds for one of the classes; ``list[int]`` raises unless an earlier class matches."""
+    """Return whether ``implements`` holds for a class; ``list[int]`` raises unless an earlier class matches."""
     for index, cls in enumerate(classes):
         if isinstance(cls, types.GenericAlias):
             if not set(classes[:index]).isdisjoint(value.python_type().__mro__):

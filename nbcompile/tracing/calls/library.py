@@ -171,7 +171,7 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         tracer.raise_exception(TypeError, f"super() argument 1 must be a type, not {cls.type_name()}")
     # For a class, both the class itself and its metaclass are possible.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
-    if not any(real in kind.__mro__ for kind in kinds):  # no class is asked
+    if not any(real in kind.__mro__ for kind in kinds):  # no hook of a class is called
         tracer.raise_exception(TypeError, _refused_by_super(real, owner))
     return SuperVariable(real, owner)
 

@@ -124,7 +124,7 @@ class BreakPlanner:
         """True if Python can make this one step of a frame, as far as the instruction goes."""
         if error.kind is breaks.STEP_UNSUPPORTED or broken.opcode not in break_points.BREAKABLE:
             return False
-        # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
+        # Up to 3.12 the jump itself calls ``bool``; torch leaves the jump to Python, but no __bool__ in there.
         calls_bool = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
         # A ``__bool__`` that a jump called is a deeper frame of the chain, so this frame is not the innermost then.
         return not (calls_bool and self.interpreter.broken and frame is not self.interpreter.broken[-1])

@@ -83,7 +83,7 @@ def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
 
 
 def _named_operands(operands: Sequence[VariableTracker]) -> Sequence[VariableTracker]:
-    """Operands whose class can be asked for by what Python runs next.
+    """Operands whose class the next instruction in Python may read.
 
     Up to 3.11 a comprehension is a function. It is called with the iterator of its first loop, and only loops over it;
     whatever its closure holds is named in its body.
@@ -107,7 +107,8 @@ def describe(
     passed = _named_operands(frame.stack[len(frame.stack) - broken.slots :])
     reconstruction.visible = reachable(reconstruction.tracer, locations)
     reconstruction.named = reachable(reconstruction.tracer, locations, passed)
-    # The order in which values are first asked for is the order of the graph's outputs: the stack from its bottom up,
+    # The order in which values are first reconstructed is the order of the graph's outputs: the stack from its bottom
+    # up,
     # then the operands of the action, then the locals.
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
         if not isinstance(tracker, (NullVariable, ExitVariable)):
@@ -125,7 +126,8 @@ def describe(
         trackers = frame.stack[: kept + 1] if keeps_value else frame.stack[:kept]
         slots = tuple(_slot(each, reconstruction) for each in trackers)
         points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
-    # A caller waits in its CALL, whose operands are gone: its stack gets one value, what the callee's rest returns.
+    # A caller is suspended in its CALL, which has popped its operands: its stack gets one value, the result of the
+    # callee's resume function.
     outer = [
         _resume_point(
             caller,
@@ -170,7 +172,7 @@ def _resume_point(
         for name in order
         if name in alive and not isinstance(frame.locals[name], NullVariable)
     ]
-    # A variable that an inner function uses is handed over as its cell, not as its content: the inner function may
+    # A variable that an inner function uses is passed as its cell, not as its content: the inner function may
     # already exist and must see later assignments.
     own = [name for name in frame.code.co_cellvars if name in alive and name in frame.cells]
     cells = tuple((name, reconstruction.recipe(frame.cells[name])) for name in own)

@@ -107,7 +107,7 @@ def _readable(interpreter: Interpreter, changed: dict[object, object]) -> Apart:
 
 
 def _that_are_read(interpreter: Interpreter, owners: Iterable[AttributeOwner]) -> list[AttributeOwner]:
-    """The owners of which the frame asked for an attribute, or for its absence."""
+    """The owners of which the frame read an attribute, or checked its absence."""
     guarded: set[Source] = set()
     absence = (GuardKind.HASATTR, GuardKind.NOT_IN_GENERIC_DICT)
     sources = [unread.source for unread in interpreter.output.left_unread]
@@ -116,7 +116,7 @@ def _that_are_read(interpreter: Interpreter, owners: Iterable[AttributeOwner]) -
         if guard.kind in absence and guard.source is not None:
             guarded.add(guard.source)
     for address in sources:
-        # What is asked of ``o.a[0]`` was asked of ``o.a`` and of ``o``, too.
+        # A read of ``o.a[0]`` is a read of ``o.a`` and of ``o``, too.
         below = address
         while isinstance(below, (ItemSource, AttrSource)):
             below = below.base

@@ -197,7 +197,7 @@ def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
 
 def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracker | None]:
     if isinstance(tracker, RangeIteratorVariable):
-        return  # numbers lead nowhere
+        return  # numbers refer to no other values
     if isinstance(tracker, SequenceIteratorVariable):
         # The items already passed over cannot be reached through the iterator, and neither can the list itself.
         yield from tracker.rest(tracer)

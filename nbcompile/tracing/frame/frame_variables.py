@@ -1,4 +1,4 @@
-"""Variables of a frame as its own code asks for them: ``locals()``, and ``super()`` without arguments.
+"""Variables of a frame, as its own code reads them: ``locals()``, and ``super()`` without arguments.
 
     def method(self, x): return locals()       {'self': self, 'x': x}
     def method(self, x): return super()        the class in the cell __class__, and self

@@ -78,7 +78,7 @@ def inline(
     )
     # False for a function that the callee calls in turn without its own frame: the ``key`` of ``sorted``.
     frame.returns_to_call = interpreter.frames[-1].calling is function
-    # A generator's frame is created now, and runs only when it is asked for an item, as in CPython.
+    # A generator's frame is created now, and runs only when an item is requested, as in CPython.
     interpreter.note_inlined(frame)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorVariable(interpreter, frame)
@@ -341,7 +341,7 @@ class GeneratorVariable(IteratorVariable):
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
 
     def _expect_idle(self) -> None:
-        """Raise, in the traced program, if the generator runs right now: its own body asks it to continue."""
+        """Raise, in the traced program, if the generator is running: its own body resumes it."""
         if any(frame is self.frame for frame in self.interpreter.frames):
             self.interpreter.raise_exception(ValueError, "generator already executing")
 

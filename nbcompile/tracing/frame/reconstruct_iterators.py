@@ -79,7 +79,7 @@ def _finished(generator: GeneratorVariable, reconstruction: Reconstructor) -> Re
             reconstruction, Constant(itertools.repeat, "repeat"), [_local(generator, "object"), ConstantVariable(0)], {}
         )
     known: Callable[..., Any] | None = _ROWS[code][0] if code in _ROWS else _FINISHED.get(code, _CONSTRUCTORS.get(code))
-    # A generator of the program has no constructor, but a name that can be asked for.
+    # A generator of the program has no constructor, but a name that can be read.
     if known is None:
         names = Constant(code.co_name, "name"), Constant(code.co_qualname, "qualname")
         return Call(Constant(finished_generator, "finished_generator"), names)

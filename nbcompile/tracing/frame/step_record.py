@@ -27,7 +27,7 @@ MOST_STEPS = 5000
 
 
 class StepRecord:
-    """The steps of one trace, recorded if a view or ``config.verbose`` asks for them."""
+    """The steps of one trace, recorded if a log or ``config.verbose`` requires them."""
 
     def __init__(self, output: OutputGraph, recording: bool) -> None:
         self.output = output

@@ -189,7 +189,7 @@ class Translator:
         # As CPython unwinds: the stack is cut to the depth in the
         # exception table, then the operands of the handler are pushed.
         #     [exit, a, b]   depth 1, lasti   ->   [exit, offset, error]
-        # Blocks whose exit was in the part that is gone have been left.
+        # Blocks whose exit was in the removed part have been left.
         del self.stack[protection.depth :]
         while self.contexts and self.contexts[-1].depth >= protection.depth:
             self.contexts.pop()
@@ -247,7 +247,7 @@ class Translator:
         return realise(self.interpreter, left), realise(self.interpreter, right)
 
     def pop_raw(self) -> VariableTracker:
-        """The top, as it is: an input that is only passed on stays unguarded."""
+        """The top of the stack, not realised: an input that is only passed on stays unguarded."""
         return self.stack.pop()
 
     def pop_many(self, count: int) -> list[VariableTracker]:
@@ -286,7 +286,7 @@ class Translator:
         members = builtins if isinstance(builtins, dict) else vars(builtins)
         if name in members:
             return interpreter.wrap(members[name], self._builtin_source(name, members))
-        # What the traced code deleted is known to be gone, whatever the module had before.
+        # An attribute that the traced code deleted is absent, whatever the module had before.
         known_here = change is not None or self._guard_absent(name, self.scope.get("__name__"))
         if not (known_here and members is vars(builtins_module) and self._guard_absent(name, "builtins")):
             raise breaks.unsupported(

@@ -33,7 +33,7 @@ creation_order = STATE.add("tracing.graph.body.creation_order", itertools.count(
 
 
 class Value(Protocol):
-    """A value of the traced program, as far as a graph asks about it: a variable tracker."""
+    """Protocol of a variable tracker: the members that a graph reads of a value of the traced program."""
 
     created_at: int
 
@@ -82,7 +82,7 @@ class Body:
     def placeholder(self, name: str, example: object) -> torch.fx.Node:
         """A new input, behind those that are there already."""
         first = next(iter(self.graph.nodes), self.graph._root)
-        # fx wants placeholders first; a body meets its inputs one by one.
+        # fx requires placeholders first; the inputs of a body are found one by one.
         with self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first):
             node = self._last = self.graph.placeholder(name)
         node.meta[EXAMPLE] = example

@@ -3,7 +3,7 @@
     x = self.layers[0](x)        node.meta["nn_module_stack"] = {"140...": ("L['self'].layers.0", Layer), ...}
                                  node.meta["source_fn_stack"] = [("linear", torch.nn.Linear)]
 
-Backends group a graph by modules with it, and so do the views. Keys tell calls apart: the second call of one module
+Backends group a graph by modules with it, and so do the views. Keys distinguish calls: the second call of one module
 has ``@1`` at its key.
 
 In torch: record_nn_module_stack in torch/_dynamo/variables/nn_module.py.

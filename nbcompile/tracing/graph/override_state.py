@@ -1,8 +1,8 @@
-"""Override state: which modes and subclasses a call of a function of torch asks at this point of the trace.
+"""Override state: the modes and subclasses whose overrides a call of a torch function runs at this point of the trace.
 
-    with Logged(): ...                                     a mode: asked before all others
-    with torch._C.DisableTorchFunctionSubclass(): ...      the classes of the arguments are not asked
-    with torch._C.DisableTorchFunction(): ...              nobody is
+    with Logged(): ...                                     a mode: called before all others
+    with torch._C.DisableTorchFunctionSubclass(): ...      overrides of the arguments' classes are disabled
+    with torch._C.DisableTorchFunction(): ...              all overrides are disabled
 
 The modes that are active around the call are the first of the stack; the graph
 runs with all of them set aside, because they were traced through.
@@ -23,13 +23,13 @@ Mode = TypeVar("Mode")
 
 
 class OverrideState(Generic[Mode]):
-    """The stack of function modes, and whether modes and classes are asked."""
+    """The stack of function modes, and whether overrides of modes and of classes are enabled."""
 
     def __init__(self, active: Iterable[Mode]) -> None:
         """State of the process right now.
 
         Args:
-            active: the function modes of the process, the one that is asked first at the end.
+            active: the function modes of the process, innermost last.
         """
         self.modes_enabled = not torch._C._is_torch_function_all_disabled()
         self.classes_enabled = torch._C._is_torch_function_enabled()
@@ -39,12 +39,12 @@ class OverrideState(Generic[Mode]):
         """The active ones; the one that is called first is the last."""
 
     def in_mode(self) -> bool:
-        """True if a mode is asked."""
+        """True if a mode is active and enabled."""
         return self.modes_enabled and bool(self.modes)
 
     @contextmanager
     def below_mode(self) -> Iterator[Mode]:
-        """The mode that is asked; while it answers, it is not active itself."""
+        """The innermost mode, which is inactive while its own override runs."""
         mode = self.modes.pop()
         try:
             yield mode

@@ -1,8 +1,9 @@
-"""Guards on answers about the process that GLOBAL_STATE does not compare: the same function is asked at each call.
+"""Guards on results of functions about the process that GLOBAL_STATE does not compare: each call evaluates the
+function.
 
     with torch.autocast("cpu"): ...     the dtype that autocast begins with, though autocast was off at the entry
 
-In torch: nothing; such answers are constants of the graph there. Read next: nbcompile/tracing/calls/folding.py
+In torch: nothing; such results are constants of the graph there. Read next: nbcompile/tracing/calls/folding.py
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nbcompile.tracing.protocol import Tracer
 
 
 def guard_result(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
-    """Guard what a function of a module answers when the frame is entered."""
+    """Guard the result of a module's function, evaluated when the frame is entered."""
     address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
     kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
     tracer.guard(address, GuardKind.NONE_MATCH if answer is None else kind, answer)

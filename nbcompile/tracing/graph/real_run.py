@@ -70,7 +70,7 @@ _UNKNOWN = object()
 
 
 def _hint(value: Any) -> Any:
-    """A symbolic number as it is in this call, ``_UNKNOWN`` if only the run knows it; any other value as it is."""
+    """The value of a symbolic number in this call, ``_UNKNOWN`` if it is unbacked; any other value unchanged."""
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return value
     return value.node.hint if value.node.has_hint() else _UNKNOWN
@@ -93,9 +93,9 @@ def _has_small_data(tensor: torch.Tensor) -> bool:
 
 def _with_data(value: object) -> object:
     if not isinstance(value, torch.Tensor):
-        return None if isinstance(value, torch.Generator) else _hint(value)  # the user's generator stays as it is
+        return None if isinstance(value, torch.Generator) else _hint(value)  # the user's generator must not change
     sizes, strides = list(map(_hint, value.shape)), list(map(_hint, value.stride()))
-    # ``view`` asks for the strides; operators in place refuse leaves that require gradients.
+    # ``view`` depends on the strides; operators in place refuse leaves that require gradients.
     extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
     zeros = torch.zeros(extent, dtype=value.dtype).as_strided(sizes, strides)
     zeros.requires_grad_(value.requires_grad)

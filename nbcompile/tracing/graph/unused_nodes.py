@@ -1,10 +1,10 @@
-"""Nodes that are erased when a graph is finished: they have no effect, or nobody uses their result.
+"""Nodes that are erased when a graph is finished: they have no effect, and their result is unused.
 
     size = x.size(0); half = size // 2       half is a constant of the traced program: both nodes are erased
     with torch.no_grad(): pass               two calls that undo each other
     torch._C._set_grad_enabled(True)         it is True already
 
-Operators on tensors stay although nobody uses them: each may raise, or write. The backend decides about them.
+Operators on tensors stay although they are unused: each may raise, or write. The backend decides about them.
 
 In torch: torch/_dynamo/output_graph.py (remove_unused_get_attr_nodes, cleanup_graph). Read next:
 nbcompile/tracing/graph/output_graph.py

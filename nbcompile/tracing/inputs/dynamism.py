@@ -157,7 +157,7 @@ def _listed(setting: str) -> list[str]:
 
 
 def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
-    """True if a setting names an input: as it is, by a pattern, or with the dim behind a colon."""
+    """True if a setting names an input: by its name, by a pattern, or with a dim after a colon."""
     for entry in _listed(setting):
         pattern, colon, only = entry.rpartition(":")
         if colon and only.isdecimal():

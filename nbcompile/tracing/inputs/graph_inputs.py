@@ -236,7 +236,7 @@ class GraphInputs:
     def _bases(self) -> Iterator[SizedInput]:
         """The tensors that inputs are views of, where a guard is about their sizes.
 
-        torch asks whether a view that gets other sizes in place still ends within the memory of its base.
+        torch checks that a view that gets other sizes in place still ends within the memory of its base.
         """
         guarded = torch_internals.guarded_symbols(self.shape_env) - self.symbols.keys()
         for sized in self._sized.values():

@@ -1,4 +1,4 @@
-"""Instance checks and class patterns, said in Python: what CPython asks an object for.
+"""Instance checks and class patterns, written in Python: the attributes that CPython reads of an object.
 
     isinstance(unittest.mock.Mock(spec=Linear), Linear)    True: its ``__class__`` is Linear
 

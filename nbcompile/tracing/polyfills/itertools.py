@@ -32,7 +32,7 @@ def chain_from_iterable(iterables: Iterable[Iterable[Any]]) -> Iterator[Any]:
 
 def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[tuple[Any, ...]]:
     """``itertools.product``."""
-    # Each argument is gone through many times, so all items are taken first.
+    # Each argument is iterated many times, so all items are read first.
     pools = [tuple(each) for each in iterables] * repeat
     results: list[list[Any]] = [[]]
     for pool in pools:
@@ -94,7 +94,7 @@ def accumulate(
 
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tuple[Any, ...]]:
     """``itertools.zip_longest``."""
-    # An iterator that is exhausted becomes None, and is not asked again: one that would continue later must not.
+    # An exhausted iterator becomes None, and ``next`` is not called on it again: it might continue.
     iterators: list[Any] = [iter(each) for each in iterables]
     left = len(iterators)
     while left:
@@ -216,12 +216,12 @@ def filterfalse(predicate: Callable[[Any], Any] | None, iterable: Iterable[Any])
 
 
 def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[tuple[Any, Iterator[Any]]]:
-    """``itertools.groupby``: the groups share the iterator, so that one is over when the next is asked for."""
+    """``itertools.groupby``: the groups share the iterator, so that one ends when the next is requested."""
     iterator = iter(iterable)
     item = next(iterator, _MISSING)
     value = item if item is _MISSING or key is None else key(item)
 
-    # A group is over when it is asked for items after the next group has
+    # A group ends when its items are requested after the next group has
     # begun: `number` is the group's own, `groups` that of the latest.
     def group(wanted: Any, number: int) -> Iterator[Any]:
         nonlocal item, value
@@ -242,7 +242,7 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 
 
 def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
-    """``itertools.tee``; it looks at ``n`` first, and asks for an iterator only if there are to be copies."""
+    """``itertools.tee``; it checks ``n`` first, and calls ``iter`` only if copies are requested."""
     if n < 0:
         raise ValueError("n must be >= 0")
     if n == 0:

@@ -60,7 +60,7 @@ def sumprod(p: Iterable[Any], q: Iterable[Any], /) -> Any:
     first, second = iter(p), iter(q)
     total = _END
     while True:
-        start, end = next(first, _END), next(second, _END)  # C asks both before it looks which one has ended
+        start, end = next(first, _END), next(second, _END)  # C advances both before it checks which one has ended
         if start is _END and end is _END:
             return math.sumprod(starts, ends) if total is _END else total
         if start is _END or end is _END:

@@ -4,7 +4,7 @@
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``
     name_in_errors(collections.deque)         "collections.deque"
     is_fixed(torch.Generator, "device")       True: the attribute is a constant of the object
-    constant_in_c(memoryview(b"ab"), "nbytes")    2: what the getter in C returns now, which a guard asks again
+    constant_in_c(memoryview(b"ab"), "nbytes")    2: what the getter in C returns now, which a guard evaluates again
 
 In torch: ``hasattr`` of such a value breaks the graph (``call_obj_hasattr`` of torch/_dynamo/variables/base.py).
 Read next: base.py

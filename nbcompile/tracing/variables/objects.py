@@ -520,7 +520,7 @@ class ObjectVariable(VariableTracker):
         self.no_method(name)
 
     def _has_keys_of_its_own(self, tracer: Tracer) -> bool:
-        # As ``dict.update``, the C code of ``copy`` asks ``keys`` of a class with an ``__iter__``, unless it is empty.
+        # As ``dict.update``, the C code of ``copy`` calls ``keys`` of a class with an ``__iter__``, unless it is empty.
         entries = self.base_items
         return isinstance(entries, DictVariable) and not self.is_built_in("__iter__") and bool(entries.keys(tracer))
 
@@ -543,7 +543,7 @@ class ObjectVariable(VariableTracker):
         return result.like(result.items) if is_itself else result  # type: ignore[attr-defined]
 
     def _container_method(self, tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
-        """A method without arguments of a container that asks more than the container; None: any other."""
+        """A method without arguments of a container that needs more than the built-in method; None: any other."""
         assert self.base_items is not None
         if name == "__hash__" and cls in (tuple, frozenset):
             return tracer.call(tracer.wrap(hash, None), [self.base_items])

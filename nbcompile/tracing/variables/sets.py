@@ -81,7 +81,7 @@ class SetVariable(ContainerVariable):
     def to_build(self) -> list[VariableTracker]:
         """The items in an order such that a new set of them has the order of this one, if there is one."""
         inserted = list(self.members)
-        # Preferred, as it is right in a process with other hashes, too.
+        # Preferred, since it is valid in a process with other hashes, too.
         if self.table.keys is None or list(set(inserted)) == self.table.order():
             return list(self.members.values())
         return [self.members[key] for key in self.table.order()]
@@ -245,7 +245,7 @@ class SetVariable(ContainerVariable):
         self.table.change("symmetric_difference_update", _operand(other, items))
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        # From Python 3.12 on it intersects with what is no set, and asks each item for its hash, also those of a dict.
+        # From Python 3.12 on it intersects with values that are no sets, and hashes each item, also the keys of a dict.
         rehashes = sys.version_info >= (3, 12)
         theirs = {key for key, _ in hashed_items(tracer, other, rehashes=rehashes)}
         return ConstantVariable(self.members.keys() <= theirs)

@@ -47,7 +47,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
         if owner is None:
             dicts.plain.add(id(value))
             return make(tracer, value, source)
-        if type(value) is not dict:  # it may do anything when it is asked
+        if type(value) is not dict:  # its methods may run any code
             _refuse(f"{type(value).__name__} that is the __dict__ of an object")
         # Remembered first: wrapping finds the window for this value and only adds the guard.
         window = _window(tracer, owner)

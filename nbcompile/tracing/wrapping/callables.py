@@ -181,7 +181,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
 def wrap_scripted(tracer: Tracer, value: torch.jit.ScriptFunction, source: Source | None) -> VariableTracker:
     """Trace a function that ``torch.jit.script`` created as its original, where that is known.
 
-    What ``torch.jit.trace`` recorded stays as it is: it no longer asks what the function asked.
+    A function that ``torch.jit.trace`` recorded is constant: it no longer evaluates the conditions of the function.
     """
     guard_function(tracer, value, source)
     original = getattr(value, "_torchdynamo_inline", None)
@@ -218,7 +218,7 @@ def guard_function(tracer: Tracer, value: Callable[..., object], source: Source 
     if source is None or (is_trusted(tracer, source) and not keeps_its_identity(tracer, source, value)):
         tracer.assume(source, value)
         return
-    if is_trusted(tracer, source):  # whether its code is exchanged is not asked of the library's functions
+    if is_trusted(tracer, source):  # no guard checks whether the code of a library's function was replaced
         tracer.guard(source, GuardKind.ID_MATCH, value)
         return
     if isinstance(value, types.MethodWrapperType):  # ``f.__call__`` is another object at each look-up

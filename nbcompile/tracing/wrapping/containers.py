@@ -1,7 +1,7 @@
 """Containers of the program: their kind and length are promised at once, an item when it is used.
 
     [a, b]            TYPE_MATCH, SEQUENCE_LENGTH
-    {"k": v}          TYPE_MATCH; its keys when they are asked for
+    {"k": v}          TYPE_MATCH; its keys when they are read
 
 In torch: torch/_dynamo/variables/builder.py (wrap_listlike and its like). Read next:
 nbcompile/tracing/variables/sequences.py

@@ -72,7 +72,7 @@ def constant_guard_kind(value: object) -> GuardKind:
 
 
 def wrap_plain_value(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
-    """A value of a class in C that never changes: its class, until something asks which value it is."""
+    """A value of a class in C that never changes: its class, until its value is read."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     return PlainValueVariable(value, source)

@@ -214,7 +214,8 @@ def _import_from(frame: Translator, instruction: Instruction) -> None:
 
 def _import_name_from(module: types.ModuleType, name: str) -> object:
     """The result of ``from module import name``, or the ImportError of this version of Python."""
-    # CPython words the error by what the module is (a package, one that is still being imported ...), so it is asked.
+    # CPython words the error by what the module is (a package, one that is still being imported ...), so its own error
+    # is raised.
     scope: dict[str, object] = {"__builtins__": {"__import__": lambda *_: module}}
     exec(f"from module import {name}", scope)
     return scope[name]
