@@ -68,28 +68,34 @@ class Window:
         return self.padding > 0 or not known_positive(self.extent - drop_floor_divisions(last))
 
 
+@dataclass(frozen=True, slots=True)
+class _PoolArguments:
+    """Arguments of a pooling operator over the last ``count`` dimensions; a single number is for all of them."""
+
+    count: int
+    kernel: Any
+    stride: Any = ()
+    """Default: the kernel's size."""
+    padding: Any = 0
+    dilation: Any = 1
+
+
 def _listed(value: Sequence[int] | int, count: int) -> list[int]:
     values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
 
 
-def _windows(
-    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, dilation: Any, result: Any = None
-) -> list[Window]:
-    """The windows along the last ``count`` dimensions, as many as FakeTensor says the result has."""
+def _windows(build: Builder, x: Value, pooling: _PoolArguments, result: Any = None) -> list[Window]:
+    """The windows along the pooled dimensions; their number is the result's size according to FakeTensor."""
     if x.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {x.dtype}")
     assert build.node is not None
     predicted = build.node.meta["val"] if result is None else result
+    count = pooling.count
     out = (predicted[0] if isinstance(predicted, (tuple, list)) else predicted).shape[-count:]
-    sizes = _listed(kernel, count)
-    return [
-        Window(x.size[x.ndim - count + at], index(out[at]), *settings)
-        for at, settings in enumerate(
-            zip(sizes, _listed(stride, count) if stride else sizes, _listed(padding, count), _listed(dilation, count),
-                strict=True)
-        )
-    ]  # fmt: skip
+    settings = (pooling.kernel, pooling.stride or pooling.kernel, pooling.padding, pooling.dilation)
+    by_dim = zip(*(_listed(each, count) for each in settings), strict=True)
+    return [Window(x.size[x.ndim - count + at], index(out[at]), *each) for at, each in enumerate(by_dim)]
 
 
 def _inside(windows: Sequence[Window], coordinates: Sequence[Index]) -> list[Expr]:
@@ -125,15 +131,13 @@ def _last(x: Value, count: int) -> list[int]:
 # -- the largest -----------------------------------------------------------------------------------
 
 
-def _max_pool(
-    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, dilation: Any
-) -> tuple[Value, Value]:
-    windows = _windows(build, x, count, kernel, stride, padding, dilation)
+def _max_pool(build: Builder, x: Value, pooling: _PoolArguments) -> tuple[Value, Value]:
+    windows = _windows(build, x, pooling)
     wide = compute_dtype(x.dtype)
     # The value of elements outside must not be larger than that of any element.
     lowest = -math.inf if wide.is_floating_point else torch.iinfo(wide).min
     spread = _spread(build.realize_if_costly(x), windows, lowest, wide)
-    dims = _last(spread, count)
+    dims = _last(spread, pooling.count)
     best = convert(build, build.reduce(spread, dims, False, "max", wide, wide), x.dtype)
     which = build.reduce(spread, dims, False, "argmax", torch.int64, wide)
     return best, _in_tensor(build, which, windows)
@@ -175,7 +179,7 @@ def max_pool2d(
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:  # fmt: skip
     """The largest of each window, and where it is."""
-    return _max_pool(build, x, 2, kernel, stride, padding, dilation)
+    return _max_pool(build, x, _PoolArguments(2, kernel, stride, padding, dilation))
 
 
 @lowering(aten.max_pool3d_with_indices.default)
@@ -184,17 +188,16 @@ def max_pool3d(
     ceil_mode: bool = False,
 ) -> tuple[Value, Value]:  # fmt: skip
     """The largest of each window, and where it is."""
-    return _max_pool(build, x, 3, kernel, stride, padding, dilation)
+    return _max_pool(build, x, _PoolArguments(3, kernel, stride, padding, dilation))
 
 
 # -- the mean --------------------------------------------------------------------------------------
 
 
 def _avg_pool(
-    build: Builder, x: Value, count: int, kernel: Any, stride: Any, padding: Any, count_include_pad: bool,
-    divisor: int | None,
-) -> Value:  # fmt: skip
-    windows = _windows(build, x, count, kernel, stride, padding, 1)
+    build: Builder, x: Value, pooling: _PoolArguments, count_include_pad: bool = True, divisor: int | None = None
+) -> Value:
+    windows, count = _windows(build, x, pooling), pooling.count
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the mean of {x.dtype}")
     wide = compute_dtype(x.dtype)
@@ -244,7 +247,7 @@ def avg_pool2d(
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
     """The mean of each window."""
-    return _avg_pool(build, x, 2, kernel, stride, padding, count_include_pad, divisor_override)
+    return _avg_pool(build, x, _PoolArguments(2, kernel, stride, padding), count_include_pad, divisor_override)
 
 
 @lowering(aten.avg_pool3d.default)
@@ -253,7 +256,7 @@ def avg_pool3d(
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
     """The mean of each window."""
-    return _avg_pool(build, x, 3, kernel, stride, padding, count_include_pad, divisor_override)
+    return _avg_pool(build, x, _PoolArguments(3, kernel, stride, padding), count_include_pad, divisor_override)
 
 
 @lowering(aten.avg_pool2d_backward.default)
@@ -262,7 +265,8 @@ def avg_pool2d_backward(
     count_include_pad: bool, divisor_override: int | None,
 ) -> Value:  # fmt: skip
     """Give each element its share of the gradients of the windows that it is in."""
-    return _avg_pool_backward(build, grad, x, 2, (kernel, stride, padding), count_include_pad, divisor_override)
+    pooling = _PoolArguments(2, kernel, stride, padding)
+    return _avg_pool_backward(build, grad, x, pooling, count_include_pad, divisor_override)
 
 
 @lowering(aten.avg_pool3d_backward.default)
@@ -271,15 +275,19 @@ def avg_pool3d_backward(
     count_include_pad: bool, divisor_override: int | None,
 ) -> Value:  # fmt: skip
     """Give each element its share of the gradients of the windows that it is in."""
-    return _avg_pool_backward(build, grad, x, 3, (kernel, stride, padding), count_include_pad, divisor_override)
+    pooling = _PoolArguments(3, kernel, stride, padding)
+    return _avg_pool_backward(build, grad, x, pooling, count_include_pad, divisor_override)
 
 
 def _avg_pool_backward(
-    build: Builder, grad: Value, x: Value, count: int, how: tuple[Any, Any, Any], count_include_pad: bool,
-    divisor: int | None,
-) -> Value:  # fmt: skip
-    kernel, stride, padding = how
-    windows = _windows(build, x, count, kernel, stride, padding, 1, result=_Shape(grad.size))
+    build: Builder,
+    grad: Value,
+    x: Value,
+    pooling: _PoolArguments,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Value:
+    windows, count = _windows(build, x, pooling, result=_Shape(grad.size)), pooling.count
     leading, wide = x.ndim - count, compute_dtype(x.dtype)
     grad = build.realize_if_costly(grad)
     # The windows that hold an element: the last is the one that begins at or before it.
@@ -333,14 +341,12 @@ def _even_windows(x: Value, out: Sequence[Any]) -> list[int]:
 
 @lowering(aten._adaptive_avg_pool2d.default, aten._adaptive_avg_pool3d.default)
 def adaptive_avg_pool(build: Builder, x: Value, out: Sequence[Any]) -> Value:
-    """The mean over as many windows as asked for."""
-    kernel = _even_windows(x, out)
-    return _avg_pool(build, x, len(out), kernel, (), 0, True, None)
+    """The mean over the given number of windows."""
+    return _avg_pool(build, x, _PoolArguments(len(out), _even_windows(x, out)))
 
 
 @lowering(aten._adaptive_avg_pool2d_backward.default, aten._adaptive_avg_pool3d_backward.default)
 def adaptive_avg_pool_backward(build: Builder, grad: Value, x: Value) -> Value:
     """Give each element its share of its window's gradient."""
     count = 2 if build.node is None or "2d" in str(build.node.target) else 3
-    kernel = _even_windows(x, grad.size[-count:])
-    return _avg_pool_backward(build, grad, x, count, (kernel, (), 0), True, None)
+    return _avg_pool_backward(build, grad, x, _PoolArguments(count, _even_windows(x, grad.size[-count:])))
