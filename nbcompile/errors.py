@@ -1,4 +1,4 @@
-"""Every message that a user can meet, one class each.
+"""All error messages for users, one class each.
 
     BackendCompilerFailed: backend='mine' raised:
     ValueError: no such operator

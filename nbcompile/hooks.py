@@ -76,7 +76,7 @@ class CompiledParts:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The functions that ``fast/`` may replace, in the order in which a call meets them."""
+    """The functions that ``fast/`` may replace, in the order in which a call reaches them."""
 
     call_installer: Callable[[Any, FrameCallback, Path, Callable[[Path], None]], CallInstaller | None] = nothing
     """Make the installer of fast calls for a compiled function: of the function, its hook, the slow path, and a

@@ -48,7 +48,7 @@ _TORCHS = "torch._dynamo.eval_frame"
 
 
 def stance() -> Stance:
-    """The stance: ours, or what ``torch.compiler.set_stance`` said. Asked at every call of a compiled function."""
+    """The stance: ours, or what ``torch.compiler.set_stance`` said. Read at every call of a compiled function."""
     if _stances.current is not DEFAULT:
         return _stances.current
     torchs: Any = _modules.get(_TORCHS)

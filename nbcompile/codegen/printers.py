@@ -151,7 +151,7 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
 
 
 def _function(node: sympy.Basic, dialect: Dialect, operand: Callable[[sympy.Basic, bool], str]) -> str:
-    """A function of integers, or a comparison, as text; ``operand`` prints an argument, in parentheses if asked."""
+    """A function of integers, or a comparison, as text; ``operand`` prints an argument, in parentheses if requested."""
     parts = [
         operand(arg, True) if arg.is_integer or dialect is not PYTHON else _python_operand(arg) for arg in node.args
     ]

@@ -81,7 +81,7 @@ def always_compile(code: CodeType) -> None:
 
 
 def always_look(code: CodeType) -> None:
-    """Never skip frames of this code because of their values: the user asked for this function to be compiled."""
+    """Never skip frames of this code because of their values: the user compiles this function explicitly."""
     _requested[code] = True
 
 

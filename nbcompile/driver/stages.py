@@ -47,7 +47,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         # unless ``functionalize`` is the only one.
         if torch_internals.in_transform() and not torch_internals.only_functionalized():
             return fallback.IN_TRANSFORM
-        # Asked before anything is compiled: the reason of a recompilation is what failed in the entries that exist.
+        # Evaluated before the compile: the reason of a recompilation is the guards that fail in existing entries.
         failed = cache.failures(frame.code, frame.scope(), key)
         refusal = fallback.refusal(frame, options, failed)
         if refusal is not None:

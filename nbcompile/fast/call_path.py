@@ -41,7 +41,7 @@ def installer(
     """The installer of fast calls for a compiled function; None where there can be none.
 
     Args:
-        entry: what the hook meets first.
+        entry: the first function that the hook gets.
         callback: its hook.
         slow_path: for calls that no fast call accepts.
         install: called with the fast call, once there is one.
@@ -108,7 +108,7 @@ class FastCallInstaller:
     def knows_every_entry(self) -> bool:
         """Return whether a call on the slow path is one that all entries refuse, and none will be added.
 
-        The fast call asks before the slow path does, but not once a profiler was active, nor with other defaults. A
+        The fast call checks before the slow path does, but not once a profiler was active, nor with other defaults. A
         hook of the caller's has to see the frame.
         """
         known = self._complete

@@ -110,7 +110,8 @@ _STATE = frozenset((
     "default_dtype", "deterministic_algorithms", "deterministic_algorithms_warn_only", "grad_mode", "num_threads",
     "torch_function", "torch_function_all_disabled",
 ))  # fmt: skip
-"""The fields of torch's object for the state of the process that fast_call.c knows; with others, it asks the object."""
+"""The fields of torch's object for the state of the process that fast_call.c knows; with others, it calls the
+object."""
 
 
 def _names_of(description: dict[str, object]) -> set[str]:

@@ -8,7 +8,7 @@ At most ``config.output_pool_megabytes`` are kept, in use or not; 0 switches it
 off, and ``nbcompile.reset()`` gives everything back. output_pool.h says why this is
 sound. Here the offsets are found from which it reads who owns a storage: inside a
 TensorImpl the pointer to the storage, inside a storage the words that change when
-somebody shares it, or holds it weakly. A torch that keeps them elsewhere has no pool.
+it is shared, or referenced weakly. A torch that keeps them elsewhere has no pool.
 
 In torch: torch/_inductor has none; c10/cuda/CUDACachingAllocator.cpp for GPUs
 Read next: nbcompile/runtime/output_pool.h

@@ -242,7 +242,7 @@ def geometric(build: Builder, _: Value, p: float, *, generator: Any = None) -> V
 
 @lowering(aten.cauchy.default)
 def cauchy(build: Builder, _: Value, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Value:
-    """Sample the Cauchy distribution: the point where a ray of a random direction meets a line."""
+    """Sample the Cauchy distribution: the point where a ray of a random direction intersects a line."""
     body, predicted = _uniform(build, generator)
     return _result(build, apply("tan", (body - 0.5) * math.pi) * float(sigma) + float(median), predicted)
 

@@ -2,7 +2,7 @@
 
     f(ones(3))      compiled 0/0
     f(ones(3))      0/0 hit              hits leave no trace in Python: torch's C code finds the entry and runs it.
-    f(ones(4))      compiled 0/1         So the entries are asked before the call, and the list is looked at after it:
+    f(ones(4))      compiled 0/1         So the guards are evaluated before the call, and the list is read after it:
     f(ones(9))      0/1 hit              the entry that was hit is first.
 
 In torch: nothing; hits are not logged. Read next: nbcompile/views/recompilations.py

@@ -258,7 +258,8 @@ _BEGINS = re.compile(r"\s*(?:async\s+)?def\s|\s*@|.*(?<!\w)lambda[:\s]")
 
 
 def _text_of(code: CodeType) -> str:
-    # inspect.getsource asks every module that was imported since the last time for its file, to find the module: of
+    # inspect.getsource reads the file name of every module that was imported since the last time, to find the module:
+    # of
     # use only where a module has its source in an archive.
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not lines or not _BEGINS.match(lines[0]):

@@ -262,7 +262,7 @@ def expect(
         return None
     if device and tensor.device != torch.device(device):
         raise ValueError(f"a graph compiled for a tensor on {device} was given one on {tensor.device}")
-    # Guards hold when the frame is entered, but a graph may be called by anybody: a backward pass, a user's backend.
+    # Guards hold when the frame is entered, but a graph may have other callers: a backward pass, a user's backend.
     if tensor.dtype != dtype or tensor.shape != size:
         raise ValueError(f"a graph compiled for {dtype}{list(size)} was given {tensor.dtype}{list(tensor.shape)}")
     if _strides_agree(tensor, stride):

@@ -6,7 +6,8 @@
 A collective returns before it is done: it reads its arguments and writes its results until the wait for it. So these
 are neither overwritten nor reused before; and what a wait returns is the collective's result, the same memory.
 
-Every process issues its collectives in the order of the program, as those of one process meet those of another by
+Every process issues its collectives in the order of the program, since those of one process are matched with those of
+another by
 number.
 
 In torch: torch/_inductor/comms.py (raise_comms, sink_waits), ir.py (_CollectiveKernel). Read next:

@@ -4,7 +4,7 @@
     no torch      ImportError: nbcompile 0.1.0 needs torch, which is not installed for /usr/bin/python. ...
     torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11, 2.12, 2.13, 2.15; this is torch 2.16.0. ...
 
-Asked before anything else is imported, since what is missing in another version would be named instead.
+Checked before all other imports, since with another version they would fail first, with a less helpful error.
 
 In torch: nothing; ``pip`` reads the same bounds in pyproject.toml. Read next: nbcompile/tools/doctor.py
 """

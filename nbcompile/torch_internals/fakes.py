@@ -322,7 +322,7 @@ def real_dispatch() -> Iterator[None]:
 
 @contextmanager
 def real_tensors_allowed() -> Iterator[None]:
-    """Inside, fake tensors may meet real ones, which are constants (tensors that a function closes over)."""
+    """Context in which operators may combine fake tensors and real ones, which are constants."""
     mode = guards_context().detect_fake_mode()
     if mode is None:
         yield

@@ -109,7 +109,7 @@ def _is_by_somebody_else(value: Any) -> bool:
 _inherited: MappingProxyType[str, object] = torch._C.TensorBase.__dict__
 _text: dict[type, str] = {torch.nn.Parameter: "torch.nn.Parameter", torch.Tensor: "torch.Tensor"}
 # Replaced before this module was imported: compared with a new object, which it never is. A new
-# name that somebody put there before is left out, and so is as allowed as one that comes later.
+# name that other code set before is omitted, and so is as allowed as one that comes later.
 _own: dict[type, dict[str, object]] = {
     cls: {
         name: object() if name in _inherited and _is_by_somebody_else(value) else value

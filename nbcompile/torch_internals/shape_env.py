@@ -68,8 +68,8 @@ def _can_log_without_a_frame() -> bool:
 
 
 def _begin_structured_trace() -> None:
-    # The first record finds out that no trace is requested (TORCH_TRACE), and none follows, until somebody
-    # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
+    # The first record finds out that no trace is requested (TORCH_TRACE), and none follows, until torch's logs
+    # are set. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
     # be imported; or with a fake tensor of a subclass, which cannot be printed.
     if is_trace_open():
         return

@@ -249,7 +249,7 @@ def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
 def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[tuple[str, str]]:
     """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
 
-    Beside each is torch's note why there is such a guard, where it is torch that wants it, else "".
+    With each is torch's note on the reason for the guard, where it is torch that wants it, else "".
 
     Args:
         shape_env: where they were collected.

@@ -1,6 +1,6 @@
 """Graph breaks: the reasons why a graph must end, one row of data for each kind.
 
-A handler that meets something it cannot trace raises :class:`Unsupported` with
+A handler that cannot trace an instruction raises :class:`Unsupported` with
 one of these rows; the translator decides whether the frame can continue after it
 (a graph break), or must run uncompiled (a skipped frame).
 

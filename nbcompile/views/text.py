@@ -8,7 +8,7 @@
         2     y = torch.sin(x) * scale      # sin, mul; 3 guards
 
 Terminals, LaTeX, e-mail and diffs see this form, so equal records give equal
-text: no colour, no time (unless ``timings`` is asked for), prose below 80 columns.
+text: no colour, no time (unless ``timings`` is requested), prose below 80 columns.
 
 In torch: torch/_logging prints such pieces one by one. Read next:
 nbcompile/views/html.py, the same facts as a page.

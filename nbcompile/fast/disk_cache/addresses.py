@@ -4,7 +4,7 @@
                                  1: ["AttrSource", 0, "_modules"]
                                  2: ["ItemSource", 1, "l"]
 
-Beside each is the class of the value there: torch's guard tree goes another way through another class, so an
+With each is the class of the value there: torch's guard tree goes another way through another class, so an
 entry is good only where the classes along the way are those that were traced.
 
 In torch: nothing. Read next: nbcompile/fast/disk_cache/stored_guards.py

@@ -94,7 +94,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     """A callable's parts as JSON.
 
     Raises:
-        NotStorable: a part was compiled by somebody else, or holds an object of this process.
+        NotStorable: a part was compiled by another backend, or refers to an object of this process.
     """
     if artifact.obstacle:
         raise NotStorable(artifact.obstacle)

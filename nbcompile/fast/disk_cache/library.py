@@ -56,7 +56,7 @@ def state() -> str:
     """A digest of the names and the code of torch's functions; some 0.2 ms if nothing has changed.
 
     Raises:
-        NotStorable: somebody else's function is in a torch module, under a name that torch has.
+        NotStorable: a foreign function is in a torch module, under a name that torch has.
     """
     spaces = [vars(sys.modules[name]) for name in NAMESPACES if name in sys.modules]
     # A namespace changes by a new key or another object at a key: identities are compared before code is hashed.
@@ -94,8 +94,8 @@ def _members(module: str) -> Iterator[str]:
         if isinstance(value, types.ModuleType) or not callable(value) or f"{module}.{name}" in HARMLESS:
             continue
         content = _content(value, _DEPTH)
-        # A function of somebody else under a name that torch's own code uses changes what torch does: nothing is stored
-        # or loaded. Under another name only the program meets it.
+        # A foreign function under a name that torch's own code uses changes torch's behaviour: nothing is stored
+        # or loaded. Under another name only the program calls it.
         if content is not None:
             yield f"{name}|{'|'.join(content)}"
         elif name in _names_that_torch_uses():
@@ -103,7 +103,7 @@ def _members(module: str) -> Iterator[str]:
 
 
 def _content(value: Any, depth: int) -> tuple[str, ...] | None:
-    """A function, class or callable object in a few words; None: it is somebody else's."""
+    """A function, class or callable object as a short description; None: it is not the library's."""
     if isinstance(value, types.FunctionType):
         return _function(value, depth)
     if isinstance(value, types.MethodType):

@@ -91,7 +91,7 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
         if _ensure_worker():
             queue.waiters += 1
             queue.changed.notify_all()
-            # Somebody waits: the worker must write now, and not wait for calls to end.
+            # Another thread waits: the worker must write now, and not wait for calls to end.
             try:
                 return queue.changed.wait_for(lambda: not _is_pending(queue, key), timeout)
             finally:
@@ -167,7 +167,7 @@ def _write(entry: Entry) -> None:
         entry.write()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - a filter turned a warning into an error; the other entries are written
+    except BaseException as error:  # noqa: BLE001 - a filter makes a warning an error; the other entries are written
         failure = (type(error), error, error.__traceback__, threading.current_thread())
         threading.excepthook(threading.ExceptHookArgs(failure))
 

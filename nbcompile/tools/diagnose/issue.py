@@ -38,7 +38,7 @@ PROGRAM = "Program"
 PATH = re.compile(r"(?<![\w.~/:\-])/(?:[^\s/\"'`<>|:;,()\[\]{}\\]+/)+([^\s/\"'`<>|:;,()\[\]{}\\]*)")
 """An absolute path with a folder; the last part stays."""
 COMMON_NAMES = ("root", "user", "localhost", "")
-"""Names of users that identify nobody, and are common words."""
+"""Names of users that identify no person, and are common words."""
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
 SHORTEST_SECRET, SHORTEST_VALUE = 6, 4
 """Minimum length of a value that is left out everywhere, or only in quotes: a shorter one matches by chance."""
