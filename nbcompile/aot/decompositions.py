@@ -84,8 +84,13 @@ NAMES = (
 )  # fmt: skip
 
 
-# Their definitions raise for complex tensors; ATen's kernels, which run instead, do not.
-REAL_ONLY = ("nan_to_num", "logspace")
+# Dtypes for which ATen's kernels run: the definitions raise, overflow where the kernels do not, or (of images of bytes)
+# compute with floats what the kernels compute in fixed point.
+_COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
+EXCEPT_FOR: dict[str, tuple[torch.dtype, ...]] = {
+    "nan_to_num": _COMPLEX, "logspace": _COMPLEX, "logaddexp": _COMPLEX, "logaddexp2": _COMPLEX,
+    "upsample_bicubic2d": (torch.uint8,),
+}  # fmt: skip
 
 
 @functools.cache
@@ -93,9 +98,9 @@ def default_table() -> Table:
     """Decompositions for nbcompile's own code generator, by operator."""
     operators = [getattr(torch.ops.aten, name) for name in NAMES if hasattr(torch.ops.aten, name)]
     table: Table = torch_internals.decompositions().get_decompositions(operators)
-    real_only = {getattr(torch.ops.aten, name) for name in REAL_ONLY}
+    excepted = {getattr(torch.ops.aten, name): dtypes for name, dtypes in EXCEPT_FOR.items()}
     chosen = {
-        operator: _for_real_numbers(definition) if operator.overloadpacket in real_only else definition
+        operator: _except_for(excepted.get(operator.overloadpacket, ()), definition)
         for operator, definition in table.items()
     }
     isin = (torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar)
@@ -138,10 +143,14 @@ def _is_full_rotation(shift: int, size: int) -> bool:
     return isinstance(shift, int) and shift == 0
 
 
-def _for_real_numbers(definition: Callable[..., object]) -> Callable[..., object]:
+def _except_for(dtypes: Sequence[torch.dtype], definition: Callable[..., object]) -> Callable[..., object]:
+    """Decomposition that leaves tensors of some dtypes to ATen's kernel."""
+    if not dtypes:
+        return definition
+
     @functools.wraps(definition)
     def decompose(*arguments: object, **keywords: object) -> object:
-        is_complex = any(isinstance(each, torch.Tensor) and each.is_complex() for each in arguments)
-        return NotImplemented if is_complex else definition(*arguments, **keywords)
+        excepted = any(isinstance(argument, torch.Tensor) and argument.dtype in dtypes for argument in arguments)
+        return NotImplemented if excepted else definition(*arguments, **keywords)
 
     return decompose

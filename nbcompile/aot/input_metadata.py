@@ -4,6 +4,8 @@
                          so the wrapper around the graph writes them
     x.detach_()          the caller's x would keep its history      } such a graph runs operator by operator,
     w.unsqueeze_(0)      w holds other tensors (a wrapper)          } as it was captured
+    v = h.view(-1)       h has a history: to return v, AOTAutograd  }
+    h.t_()               would make the view again, of the new h    }
 
 In torch: torch/_functorch/_aot_autograd/schemas.py (InputAliasInfo); torch.compile breaks the graph at each such call.
 Read next: nbcompile/aot/compile.py
@@ -22,6 +24,7 @@ from nbcompile.aot.graph_calls import name_of_target, written_arguments
 
 OF_HISTORY = "the graph detaches an input in place: AOTAutograd does not detach the caller's"
 OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: AOTAutograd refuses to"
+OF_VIEW = "the graph changes sizes or strides of a tensor with a history in place, behind a view of it"
 
 
 def eager_reason(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str:
@@ -31,7 +34,7 @@ def eager_reason(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) ->
         return OF_HISTORY
     if any(map(torch_internals.is_wrapper, example_inputs)) and any(map(changes_metadata, nodes)):
         return OF_WRAPPER
-    return ""
+    return OF_VIEW if any(map(_has_view_with_history, filter(changes_metadata, nodes))) else ""
 
 
 def changes_metadata(node: torch.fx.Node) -> bool:
@@ -48,3 +51,18 @@ def _is_input(node: torch.fx.Node) -> bool:
     while written := written_arguments(node):
         node = written[0]
     return node.op == "placeholder"
+
+
+def _has_view_with_history(change: torch.fx.Node) -> bool:
+    """Return whether another tensor shares the memory of what a call changes, and gradients go through both."""
+    changed, *_ = written_arguments(change)
+    value = changed.meta.get("example_value")
+    others = [user.meta.get("example_value") for user in changed.users if not written_arguments(user)]
+    return (
+        isinstance(value, torch.Tensor)
+        and value.requires_grad
+        and any(
+            isinstance(other, torch.Tensor) and other.untyped_storage()._cdata == value.untyped_storage()._cdata
+            for other in others
+        )
+    )

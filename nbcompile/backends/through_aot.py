@@ -100,7 +100,7 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return overlapping_operands.REASON
     if hidden_writes.writes_unseen(graph_module):
         return hidden_writes.REASON
-    if reason := leaf_views.eager_reason(graph_module) or input_metadata.eager_reason(graph_module, example_inputs):
+    if reason := input_metadata.eager_reason(graph_module, example_inputs) or leaf_views.eager_reason(graph_module):
         return reason
     if any(node.op.startswith("call_") and _is_decomposed_wrongly(node) for node in graph_module.graph.nodes):
         return "torch's decomposition of multilabel_margin_loss counts classes behind the end of the targets"

@@ -82,3 +82,25 @@ def test_the_result_of_isin_has_the_strides_of_eager(test):
         found, expected = nbcompile.compile(torch.isin)(x, test), torch.isin(x, test)
         assert torch.equal(found, expected)
         assert found.stride() == expected.stride()
+
+
+@pytest.mark.parametrize(
+    "scale", [{"size": (14, 5)}, {"scale_factor": 1.7}, {"size": (3, 3), "align_corners": True}], ids=str
+)
+def test_a_bicubic_image_of_bytes(scale):
+    """Bytes are computed in fixed point by ATen's kernel, and by no float formula."""
+
+    def f(x):
+        return torch.nn.functional.interpolate(x, mode="bicubic", **scale)
+
+    for seed in range(4):
+        x = torch.randint(0, 256, (2, 3, 9, 9), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(nbcompile.compile(f, dynamic=False)(x), f(x))
+
+
+def test_logaddexp_of_infinite_complex_numbers():
+    """A complex number whose real part is infinite has a logarithm, which the formula for real numbers has not."""
+    x = torch.complex(torch.tensor([float("inf"), float("-inf"), 1.0]), torch.tensor([2.5, 0.5, -1.0]))
+    expected = torch.logaddexp(x, x)
+    found = nbcompile.compile(lambda x: torch.logaddexp(x, x))(x)
+    torch.testing.assert_close(torch.view_as_real(found), torch.view_as_real(expected), equal_nan=True)

@@ -130,6 +130,10 @@ def _explain(error: Exception, name: str, stack: tuple[StackLine, ...]) -> Excep
         # The forward-mode derivative of a norm creates tensors that are not fake: no error in eager mode.
         case AssertionError() if str(error).startswith("Please convert all Tensors to FakeTensors first"):
             return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
+        # A write to a view of a tensor whose strides changed in place: autograd makes the view again, by other calls
+        # than in eager mode.
+        case ValueError() if name.endswith("_") and str(error).startswith("Cannot view a tensor with shape"):
+            return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
         case TypeError():
             return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
         case breaks.Unsupported():
