@@ -32,6 +32,10 @@ KNOWN: dict[tuple[str, str], str] = {
         at: "torch breaks at functions of heapq and bisect, which are in C; here their Python twins are traced"
         for at in (("heap_bisect", "reasons"), ("heaps_and_bisection", "details"), ("heaps_and_bisection", "reasons"))
     },
+    (
+        "a_check_that_fails",
+        "results",
+    ): "torch names the operator; here the check raises the program's own exception, as in eager mode",
     ("overriding_wrapper_linear", "reasons"): "torch names the check of a wrapper's context by a number of its own",
     ("comptime_breaks_the_graph", "reasons"): "torch has a kind of break of its own for comptime",
     **_known(
