@@ -14,7 +14,6 @@ In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from types import BuiltinMethodType
 from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
@@ -33,6 +32,7 @@ from nbcompile.tracing.variables.class_facts import (
     is_fixed,
     is_method_in_c,
     name_in_errors,
+    type_of_method,
 )
 
 Arguments = Sequence["VariableTracker"]
@@ -293,7 +293,7 @@ class UntracedMethodVariable(VariableTracker):
         self.name = name
 
     def python_type(self) -> type:
-        return BuiltinMethodType
+        return type_of_method(self.owner.python_type(), self.name)
 
     def describe(self) -> str:
         return f"GetAttrVariable({self.owner.describe()}, {self.name})"

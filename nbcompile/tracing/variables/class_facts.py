@@ -12,13 +12,16 @@ Read next: base.py
 
 from __future__ import annotations
 
+import inspect
 from types import (
     BuiltinFunctionType,
+    BuiltinMethodType,
     GenericAlias,
     GetSetDescriptorType,
     MemberDescriptorType,
     MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     UnionType,
     WrapperDescriptorType,
@@ -104,6 +107,12 @@ def is_method_in_c(cls: type, name: str) -> bool:
     """True if objects of the class have a method of the name that is written in C."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
+
+
+def type_of_method(cls: type, name: str) -> type:
+    """The type of ``value.name`` of a method in C: another one for slots (``__len__``) than for methods."""
+    found = inspect.getattr_static(cls, name, None)
+    return MethodWrapperType if isinstance(found, WrapperDescriptorType) else BuiltinMethodType
 
 
 def name_in_errors(cls: type) -> str:

@@ -21,6 +21,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
 from nbcompile.support.class_flags import is_class_statement
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -76,6 +77,10 @@ class ModuleVariable(VariableTracker):
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
+
+
+_OF_A_CLASS = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__ne__", "__format__"))
+"""Methods of ``object`` that tell of a class no more than its identity and name."""
 
 
 class ClassVariable(VariableTracker):
@@ -178,7 +183,21 @@ class ClassVariable(VariableTracker):
                 tracer.evaluate(getattr(type, name), (self.value, attribute, *(None for _ in given[1:])))
             act(tracer, str(attribute), *given[1:])
             return ConstantVariable(None)
+        if cls is type and name == "__call__":  # without the ``__call__`` of a metaclass
+            own = type(self.value).__call__ is not type.__call__
+            return (tracer.make if own else tracer.instantiate)(self, arguments, keywords)
+        # ``cls.__repr__`` is of the class's objects, and ``type.__repr__(cls)`` of the class.
+        if cls in (type, object) and class_lookup(self.value, name) is not MISSING:
+            return self._as_an_object(tracer, cls, name, given)
         return super().builtin_method(tracer, cls, name, arguments, keywords)
+
+    def _as_an_object(self, tracer: Tracer, cls: type, name: str, arguments: list[VariableTracker]) -> VariableTracker:
+        known = all(each.is_constant() or isinstance(each, ClassVariable) for each in arguments)
+        if name not in _OF_A_CLASS or not known:
+            what = f"{cls.__name__}.{name}(class {self.value.__name__})"
+            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
+        given = [each.value if isinstance(each, ClassVariable) else each.constant() for each in arguments]
+        return tracer.constant_or_wrap(tracer.evaluate(getattr(cls, name), (self.value, *given)))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.instantiate(self, arguments, keywords)

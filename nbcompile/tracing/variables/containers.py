@@ -24,6 +24,7 @@ from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.class_facts import type_of_method
 from nbcompile.tracing.variables.constant import ConstantVariable
 
 
@@ -36,7 +37,7 @@ class BuiltinMethodVariable(VariableTracker):
         self.source = source  # of a method from outside: each look-up in the frame creates a new one
 
     def python_type(self) -> type:
-        return type([].append)
+        return type_of_method(self.owner.python_type(), self.name)
 
     def describe(self) -> str:
         return f"GetAttrVariable({self.owner.describe()}, {self.name})"

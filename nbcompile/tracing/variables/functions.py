@@ -320,9 +320,6 @@ class MethodVariable(VariableTracker):
 class _CallOfMethodVariable(UntracedMethodVariable):
     """``method.__call__``."""
 
-    def python_type(self) -> type:
-        return types.MethodWrapperType
-
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return self.owner.call(tracer, arguments, keywords)
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile.tracing.variables import class_facts
 from nbcompile.tracing.variables.class_facts import has_class_members_only, is_class_member, is_fixed, name_in_errors
 from tests.support.graphs import Graphs
 
@@ -202,3 +203,9 @@ def test_what_changes_is_not_fixed():
     assert not is_fixed(torch.Generator, "initial_seed")
     assert not any(is_fixed(torch.Event, name) for name in dir(torch.Event))
     assert not is_fixed(type("Renamed", (torch.Generator,), {"device": 3}), "device")
+
+
+def test_the_type_of_a_method_in_c():
+    """A slot gives a method wrapper, another method a built-in method."""
+    assert class_facts.type_of_method(list, "__len__") is type([].__len__)
+    assert class_facts.type_of_method(list, "append") is type([].append)

@@ -6,6 +6,8 @@ import abc
 import math
 import types
 
+import torch
+
 from tests.support.answers import check
 
 
@@ -78,3 +80,43 @@ def test_attributes_of_modules():
         "type(math) is types.ModuleType",
         **NAMES,
     )
+
+
+class Callable:
+    def __init__(self, step=1):
+        self.step = step
+
+    def __call__(self, x):
+        return x + self.step
+
+    def __repr__(self):
+        return "an object"
+
+
+class Once(type):
+    made = 0
+
+    def __call__(cls, *arguments):
+        return type.__call__(cls, *arguments)
+
+    def __repr__(cls):
+        return "<" + type.__repr__(cls) + ">"
+
+
+class Made(metaclass=Once):
+    def __init__(self, step=1):
+        self.step = step
+
+    def __call__(self, x):
+        return x + self.step
+
+
+def test_methods_of_the_metaclass_with_a_class():
+    """``type.__call__(cls)`` makes an object of a class that has a ``__call__``; ``type.__repr__(cls)`` is of the class."""
+    check(
+        "type.__call__(C, 4).step", "type.__call__(C, 4)(x)", "M(3).step", "M(3)(x)", "repr(M)", "type.__repr__(C)",
+        "object.__hash__(C) == hash(C)", "object.__ne__(C, C)", "type.__eq__(C, C)", "type.__ne__(C, M)",
+        "type.__str__(C)", "object.__format__(C, '')", "C.__eq__(C, 1)", "type.__call__(type, 3)",
+        "type.__call__(int, '3')", "C.__repr__(C())", "type.__call__(R)(x)",
+        C=Callable, M=Made, R=torch.nn.ReLU,
+    )  # fmt: skip

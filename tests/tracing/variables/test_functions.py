@@ -84,7 +84,7 @@ def test_bound_methods_have_the_attributes_of_their_own_class():
     """``__class__``, ``__call__`` and other members of the class of methods are not those of the function."""
     check(
         "a.add.__class__", "a.add.__class__ is type(a.add)", "a.add.__call__(x)", "A.plus.__call__(x)", "a.add.__doc__",
-        "A.plus.__class__", "list(map(a.add.__call__, [x]))", "a.add.__func__ is A.add", "a.add.__name__",
+        "type(a.add.__call__).__name__", "type([].__len__).__name__", "type([].append).__name__",         "A.plus.__class__", "list(map(a.add.__call__, [x]))", "a.add.__func__ is A.add", "a.add.__name__",
         "m.forward.__call__(x)", "m.forward.__class__.__name__", "a.add.tag",
         "A.add.__call__(a, x)", "callable(a.add.__call__)", "type(a.add)(A.add, a)(x)", "a.add.__code__.co_name",
         a=Adder(), A=Adder, m=torch.nn.ReLU(),
