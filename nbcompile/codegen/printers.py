@@ -126,6 +126,8 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 number = str(int(node))
                 plain = dialect.wide.format(number) if abs(int(node)) >= 2**31 else number
                 return f"({plain})" if tight and int(node) < 0 else plain
+            case sympy.Float() if dialect.functions:  # in TruncToInt(1.7*ToFloat(s0)), a size of `interpolate`
+                return repr(float(node))
             case sympy.Symbol():
                 return (names or {}).get(node, node.name)
             case sympy.Add():

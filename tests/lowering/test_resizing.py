@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import nbcompile
 from tests.lowering.images import check_gradients, image, row, volume
 from tests.support.lowered import check
 
@@ -77,3 +78,17 @@ def test_sizes_that_are_symbols():
     other = (torch.randn(3, 3, 9, 14),)
     for function in (lambda x: F.pad(x, (1, 1, 2, 0), "replicate"),):
         check(function, image, dynamic=True, other_inputs=other)
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_a_scale_that_is_no_integer_and_sizes_that_are_symbols(mode):
+    """The size of the result is a symbol times a float, which kernels compute as Python does."""
+
+    def f(x):
+        return F.interpolate(x, scale_factor=(1.7, 0.5), mode=mode)
+
+    compiled = nbcompile.compile(f, dynamic=True)
+    for size in ((9, 11), (7, 16)):
+        x = torch.rand(2, 3, *size, generator=torch.Generator().manual_seed(0))
+        torch.testing.assert_close(compiled(x), f(x))
