@@ -21,6 +21,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.operations import (
     GRAPH_VALUES,
     Written,
+    binary,
     by_method,
     evaluated,
     in_graph,
@@ -64,7 +65,7 @@ def compare(
     if (values := compared(tracer, left, right)) is not None:
         return ConstantVariable(tracer.evaluate(rule.function, values))
     if symbol in ("==", "!="):
-        return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
+        return _equality(tracer, symbol, left, right)
     if left.is_constant() and right.is_constant():
         return ConstantVariable(evaluated(tracer, rule.function, left, right, written))
     if _is_like_a_set(left) and _is_like_a_set(right):
@@ -72,6 +73,33 @@ def compare(
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable) and same_kind(left, right):
         return _compare_sequences(tracer, symbol, left, right)
     return unsupported(tracer, *written)
+
+
+def _equality(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    condition = _equal_sizes(tracer, left, right) if symbol == "==" else None
+    return condition or ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
+
+
+def _equal_sizes(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """``x.shape == (4, 3)`` as one condition, which nothing has to decide yet; None for other values."""
+    if not isinstance(left, SequenceVariable) or not isinstance(right, SequenceVariable):
+        return None
+    if not same_kind(left, right) or not left.items or len(left.items) != len(right.items):
+        return None
+    if not depend_on_sizes([*left.items, *right.items]):
+        return None
+    pairs = zip(left.items, right.items, strict=True)
+    return functools.reduce(functools.partial(binary, tracer, "&"), (compare(tracer, "==", *pair) for pair in pairs))
+
+
+def depend_on_sizes(values: list[VariableTracker]) -> bool:
+    """Return whether all are ints, and at least one is of the graph; what is not read yet is neither."""
+    # Floats are left out: a NaN that is the same object is equal in a list, and not by itself.
+    symbols = [isinstance(value, SymbolicVariable) for value in values]
+    return any(symbols) and all(
+        (is_symbol or value.is_constant()) and value.python_type() is int
+        for value, is_symbol in zip(values, symbols, strict=True)
+    )
 
 
 def _compare_in_graph(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:

@@ -24,6 +24,7 @@ from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.known_callables import Handler
+from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -104,7 +105,7 @@ FAMILIES: list[tuple[Any, Handler]] = [
     (min, _extreme(min, "<")),
     (max, _extreme(max, ">")),
     *((cls, _conversion(cls)) for cls in (int, float, complex, str, bytes)),
-    *((function, _pure(function)) for function in (chr, ord, bin, hex, oct, divmod, ascii, *_MATH)),
+    *((function, _pure(function)) for function in (chr, ord, bin, hex, oct, ascii, *_MATH)),
     *((rule.function, _binary(symbol, in_place=False)) for symbol, rule in operator_table.BINARY.items()),
     *((rule.in_place, _binary(symbol, in_place=True)) for symbol, rule in operator_table.BINARY.items()),
     *((rule.function, _comparison(symbol)) for symbol, rule in operator_table.COMPARISONS.items()),
@@ -129,10 +130,14 @@ def _setitem(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
     return ConstantVariable(None)
 
 
-@handles(operator.contains)
-def _contains(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner, item = (realise(tracer, each) for each in arguments)
-    return ConstantVariable(owner.contains(tracer, item))
+@handles(divmod)
+def _divmod(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    values = [realise(tracer, each) for each in arguments]
+    # Of sizes as two operators, so that nothing is specialised.
+    if len(values) == 2 and comparisons.depend_on_sizes(values):
+        left, right = values
+        return TupleVariable([operations.binary(tracer, symbol, left, right) for symbol in ("//", "%")])
+    return folding.fold(tracer, divmod, values, keywords)
 
 
 @handles(operator.not_)

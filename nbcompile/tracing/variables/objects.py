@@ -363,7 +363,8 @@ class ObjectVariable(VariableTracker):
             tracer.guard(source, GuardKind.HASATTR, (name, False))
 
     def _not_in_class(self, tracer: Tracer, name: str) -> None:
-        if self.class_source is None or class_lookup(self.cls, name) is not MISSING or hasattr(type(self.cls), name):
+        of_metaclass = class_lookup(type(self.cls), name)
+        if self.class_source is None or class_lookup(self.cls, name) is not MISSING or of_metaclass is not MISSING:
             return
         tracer.guard(self.class_source, GuardKind.HASATTR, (name, False))
 
@@ -730,7 +731,9 @@ def _equal(tracer: Tracer, owner: ObjectVariable, other: VariableTracker) -> Var
 
 
 def _unequal(tracer: Tracer, owner: ObjectVariable, other: VariableTracker) -> VariableTracker:
-    return ConstantVariable(not tracer.equal(owner, other))
+    found = tracer.call_special(owner, "__eq__", [other])
+    unknown = found.is_constant() and found.constant() is NotImplemented
+    return found if unknown else ConstantVariable(not found.truth(tracer))
 
 
 def _hash(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:

@@ -7,7 +7,7 @@ next: control.py
 from __future__ import annotations
 
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.tracing.calls import comparisons, operations, text
+from nbcompile.tracing.calls import comparisons, membership, operations, text
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables import strings
@@ -69,7 +69,9 @@ def _is(frame: Translator, instruction: Instruction) -> None:
 @handles("CONTAINS_OP")
 def _contains(frame: Translator, instruction: Instruction) -> None:
     container, item = frame.pop(), frame.pop()
-    frame.push(ConstantVariable(container.contains(frame.interpreter, item) != bool(instruction.arg)))
+    found = membership.contains(frame.interpreter, container, item)
+    # The argument inverts the test: ``not in``.
+    frame.push(ConstantVariable(not found.truth(frame.interpreter)) if instruction.arg else found)
 
 
 # -- containers ------------------------------------------------------------------------------
