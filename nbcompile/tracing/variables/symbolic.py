@@ -7,6 +7,7 @@ In torch: torch/_dynamo/variables/tensor.py (SymNodeVariable). Read next: nbcomp
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable
 
 import torch
@@ -16,8 +17,18 @@ from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+
+METHODS: dict[str, Callable[..., object]] = {
+    f"__{function.__name__.strip('_')}__": function
+    for function in (
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
+        divmod, operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne, operator.neg,
+        operator.pos, abs, operator.index, int, float, bool,
+    )
+} | {"conjugate": operator.pos}  # fmt: skip
+"""Functions that do what a number's method of that name does."""
 
 
 class SymbolicVariable(VariableTracker):
@@ -73,6 +84,13 @@ class SymbolicVariable(VariableTracker):
             ) from error
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tracer.wrap(self.python_type(), None)
+        if self.python_type() is int and name in ("real", "imag", "numerator", "denominator"):
+            known = {"imag": ConstantVariable(0), "denominator": ConstantVariable(1)}
+            return known.get(name, self)
+        if name in METHODS:
+            return NumberMethodVariable(self, name)
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
@@ -86,3 +104,18 @@ class SymbolicVariable(VariableTracker):
             given = (self.node,), {"dtype": torch.float64}
             tensor = reconstruction.tracer.output.apply("call_function", torch.scalar_tensor, *given)
         return reconstruction.shared(self, lambda: Call(Attribute(reconstruction.graph_output(tensor), "item"), ()))
+
+
+class NumberMethodVariable(UntracedMethodVariable):
+    """A method of a number of the graph: ``x.shape[0].__add__``."""
+
+    owner: SymbolicVariable
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        given = [realise(tracer, argument) for argument in arguments]
+        # Other operands are a matter for the number's own class: ``(2).__add__(0.5)`` is NotImplemented.
+        kind = self.owner.python_type()
+        if keywords or kind is bool or any(operand.python_type() is not kind for operand in given):
+            known = ConstantVariable(self.owner.specialise())
+            return tracer.call(known.get_attribute(tracer, self.name), given, keywords)
+        return tracer.call(tracer.wrap(METHODS[self.name], None), [self.owner, *given])
