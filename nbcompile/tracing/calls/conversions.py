@@ -19,7 +19,7 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import special_results
+from nbcompile.tracing.variables import special_results, strings
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
@@ -49,12 +49,13 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
     if all(value.is_constant() for value in values):
         plain = [value.constant() for value in values]
         return ConstantVariable(tracer.evaluate(cls, *_as_given(plain, arguments, keywords)))
+    if len(values) == 1 and cls is str and isinstance(values[0], SymbolicVariable):
+        return strings.of_number(values[0], "{!s}")
     if len(values) == 1 and (number := _graph_number(tracer, cls, values[0])) is not None:
         return number
     # Other conversions with a symbolic argument (int(text, s0), bytes(s0)) have no symbolic
-    # result: the number becomes a constant, with a guard. Only str of an unbacked number
-    # can be deferred: to_text creates a template that is filled after the graph has run.
-    if any(isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()) for value in values):
+    # result: the number becomes a constant, with a guard.
+    if any(isinstance(value, SymbolicVariable) for value in values):
         return convert(tracer, cls, *_as_given([_specialised(value) for value in values], arguments, keywords))
     if len(values) > 1:
         types = ", ".join(value.type_name() for value in values)
@@ -172,6 +173,8 @@ def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     value = realise(tracer, arguments[0])
     if value.is_constant() and not has_text_of_its_own(value):
         return ConstantVariable(repr(value.constant()))
+    if isinstance(value, SymbolicVariable):
+        return strings.of_number(value, "{!r}")
     return to_text(tracer, value, "r")
 
 

@@ -225,7 +225,8 @@ def _hook_source(cls: VariableTracker) -> Source | None:
 def typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
     """A value of which only the type is read: a lazy string or truth value is guarded only by its type."""
     if isinstance(tracker, LazyVariable) and tracker.realised is None and type(tracker.value) in (str, bool):
-        tracer.guard(tracker.source, GuardKind.TYPE_MATCH, type(tracker.value))
+        if tracker.source is not None:  # a text that the traced code creates has none
+            tracer.guard(tracker.source, GuardKind.TYPE_MATCH, type(tracker.value))
         return tracker
     return realise(tracer, tracker)
 

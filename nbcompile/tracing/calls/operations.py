@@ -158,19 +158,20 @@ TEXTS = (ConstantVariable, TextVariable)
 
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
-    """``"%d of %s" % values``: a value for ``%d`` is known (a symbolic number is specialised)."""
-    if isinstance(right, TupleVariable):
-        right = TupleVariable([_specialised(value) for value in right.unpack(tracer)])
-    known = whole(tracer, _specialised(right))
+    """``"%d of %s" % values``: what Python writes, or a text of numbers of the graph."""
+    parts = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
+    if any(isinstance(part, SymbolicVariable) for part in parts):
+        if (written := filled(tracer, template.value, right)) is not None:
+            return written
+        parts = list(map(_specialised, parts))
+        right = TupleVariable(parts) if isinstance(right, TupleVariable) else parts[0]
+    known = whole(tracer, right)
     if known is None and (written := filled(tracer, template.value, right)) is not None:
         return written
     if known is None:  # the text of an unknown value: Python computes it after a break
-        raise breaks.unsupported(
-            breaks.UNSUPPORTED_OPERATOR,
-            f"{template.describe()} % {right.describe()}",
-            symbol="%",
-            types=f"{template.type_name()}, {right.type_name()}",
-        )
+        types = f"{template.type_name()}, {right.type_name()}"
+        context = f"{template.describe()} % {right.describe()}"
+        raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, context, symbol="%", types=types)
     return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known[0])))
 
 

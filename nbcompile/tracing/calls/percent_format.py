@@ -20,7 +20,8 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import built_in_part
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.special_results import stand_in
-from nbcompile.tracing.variables.strings import TextVariable, join
+from nbcompile.tracing.variables.strings import TextVariable, join, of_number
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 FIELD = re.compile(r"%([-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z%])")
 """One conversion of a template: no name, and no ``*``."""
@@ -67,6 +68,11 @@ def _joined(
 
 def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
     """One value by its conversion."""
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+        replacement = _replacement_field(field, value.python_type())
+        if replacement:
+            return of_number(value, replacement)
+        value = ConstantVariable(value.specialise())
     # A tuple of constants may be of a subclass, with a text of its own.
     if isinstance(value, ConstantVariable):
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (value.constant(),))))
@@ -76,6 +82,15 @@ def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTrac
     if text.is_constant():
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field[:-1]}s", (text.constant(),))))
     return text if isinstance(text, TextVariable) and len(field) == 1 else None
+
+
+def _replacement_field(field: str, kind: type) -> str:
+    """Field of ``str.format`` that writes a number of that type as the conversion does: ``{:03d}``; "" for none."""
+    if field in ("s", "r"):
+        return f"{{!{field}}}"
+    same = re.fullmatch(r"[0+ ]?[0-9]*d", field) if kind is int else None
+    same = same or (re.fullmatch(rf"[0+ ]?[0-9]*(\.[0-9]+)?[{FLOATS}]", field) if kind in (int, float) else None)
+    return f"{{:{field}}}" if same else ""
 
 
 def _number(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:

@@ -1,6 +1,6 @@
 """Strings that the traced program builds: f-strings, ``format``, ``str.format``.
 
-    f"n={n}"       with n known: a constant; with a tensor, or a number read from one: created after the graph has run
+    f"n={n}"       with n known: a constant; with a tensor or a number of the graph: created after the graph has run
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
 nbcompile/tracing/frame/handlers/operators.py
@@ -8,6 +8,7 @@ nbcompile/tracing/frame/handlers/operators.py
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import string
@@ -16,21 +17,24 @@ from collections.abc import Mapping, Sequence
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.conversions import to_text
 from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables import strings
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.known_values import has_text_of_its_own
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.strings import TextVariable, join
+from nbcompile.tracing.variables.strings import NumberTextVariable, TextVariable, join
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    # The text contains the value of a backed number, which is guarded: the text is a constant of the graph.
+    value = strings.part(tracer, value) if _is_empty(specification) else realise(tracer, value)
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
-        value = ConstantVariable(value.specialise())
+        value = _backed_number(value, specification)
+    if isinstance(value, NumberTextVariable):
+        return value
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
@@ -51,6 +55,17 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
     )
 
 
+def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> VariableTracker:
+    """The text of a number, or the number itself where only its value tells whether it has such a format."""
+    if specification.is_constant() and not set("{}") & set(str(specification.constant())):
+        # Numbers of one type have the same formats, but for ``c``.
+        with contextlib.suppress(ValueError, TypeError):
+            format(number.python_type()(), specification.constant())  # type: ignore[arg-type]
+            if not str(specification.constant()).endswith("c"):
+                return strings.of_number(number, f"{{:{specification.constant()}}}")
+    return ConstantVariable(number.specialise())
+
+
 def _is_empty(specification: VariableTracker) -> bool:
     return specification.is_constant() and specification.constant() == ""
 
@@ -59,6 +74,9 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     """``!s``, ``!r``, ``!a`` or nothing."""
     if not conversion:
         return value
+    value = realise(tracer, value)
+    if isinstance(value, SymbolicVariable):
+        return strings.of_number(value, f"{{!{conversion}}}")
     if value.is_constant() and not has_text_of_its_own(value):
         function = {"s": str, "r": repr, "a": ascii}[conversion]
         return ConstantVariable(tracer.evaluate(function, (value.constant(),)))

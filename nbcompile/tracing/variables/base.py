@@ -314,7 +314,7 @@ class LazyVariable(VariableTracker):
     In torch: torch/_dynamo/variables/lazy.py
     """
 
-    def __init__(self, value: object, source: Source) -> None:
+    def __init__(self, value: object, source: Source | None) -> None:
         self.value = value
         self.source = source
         self.realised: VariableTracker | None = None

@@ -2,8 +2,10 @@
 
     f"loss {x.sum()}"       the template "loss {}", and a node sum
 
-It can be passed on, printed and returned; an operation that needs its characters
-breaks the graph.
+    f"step {step}"          the same of a number of the graph
+
+It can be passed on, printed and returned. An operation that needs its characters breaks the graph; of a text of
+backed numbers only it specialises them (``getattr(self, f"layer{n}")``), and a step that is printed has one graph.
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
 nbcompile/tracing/calls/text.py
@@ -16,8 +18,9 @@ from collections.abc import Sequence
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
@@ -46,6 +49,41 @@ class TextVariable(VariableTracker):
         return Call(Constant(str.format, "format"), (Constant(self.template), *values))
 
 
+class NumberTextVariable(LazyVariable):
+    """A text of constants and backed numbers alone: specialised where an operation looks at it."""
+
+    def __init__(self, template: str, numbers: Sequence[VariableTracker]) -> None:
+        super().__init__("", None)  # of a text, of which the type is known
+        self.text = TextVariable(template, numbers)
+        self.numbers = numbers
+
+    def describe(self) -> str:
+        return self.realised.describe() if self.realised else self.text.describe()
+
+    def realise(self, tracer: Tracer) -> VariableTracker:
+        """The text of this call, whose numbers are guarded from now on."""
+        if self.realised is None:
+            self.realised = ConstantVariable(self.text.template.format(*map(_specialised, self.numbers)))
+        return self.realised
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return self.realised.recipe(reconstruction) if self.realised else self.text.recipe(reconstruction)
+
+
+def _specialised(number: VariableTracker) -> object:
+    return number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
+
+
+def of_number(number: SymbolicVariable, field: str) -> VariableTracker:
+    """A number as text, by a replacement field as of ``str.format``: ``{!r}``."""
+    return TextVariable(field, [number]) if number.is_read_later() else NumberTextVariable(field, [number])
+
+
+def part(tracer: Tracer, value: VariableTracker) -> VariableTracker:
+    """A part of a string; a text of numbers stays one."""
+    return value if isinstance(value, NumberTextVariable) and value.realised is None else realise(tracer, value)
+
+
 def _version(value: VariableTracker) -> int:
     return value.example._version if isinstance(value, TensorVariable) else 0
 
@@ -54,6 +92,9 @@ def join(parts: Sequence[VariableTracker]) -> VariableTracker:
     """All parts as one string."""
     if any(isinstance(part, TextVariable) for part in parts):
         return joined(parts)
+    if any(isinstance(part, NumberTextVariable) for part in parts):
+        text = joined(parts)
+        return NumberTextVariable(text.template, text.values)
     return ConstantVariable("".join(str(part.constant()) for part in parts))
 
 
@@ -61,9 +102,10 @@ def joined(parts: Sequence[VariableTracker]) -> TextVariable:
     """The pieces of an f-string as one."""
     template, values = "", []
     for part in parts:
-        if isinstance(part, TextVariable):
-            template += part.template
-            values += part.values
+        text = part.text if isinstance(part, NumberTextVariable) else part
+        if isinstance(text, TextVariable):
+            template += text.template
+            values += text.values
         else:
-            template += str(part.constant()).replace("{", "{{").replace("}", "}}")
+            template += str(text.constant()).replace("{", "{{").replace("}", "}}")
     return TextVariable(template, values)

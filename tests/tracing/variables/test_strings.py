@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 
 import pytest
 import torch
@@ -83,3 +84,58 @@ def test_text_of_a_number_read_from_a_tensor_does_not_break_the_graph() -> None:
             result, graphs = _graphs(told, x)
             assert result[1:] == told(x)[1:]
             assert graphs == 1
+
+
+def _printed(x, step):
+    y = x * 2
+    print(f"step {step}")
+    return y + step
+
+
+LATER = {
+    "f-string": lambda x, n: (x + n, f"step {n} of {x.shape[0]}"),
+    "format": lambda x, n: (x + 1, f"{n:03d}|{n:>5}|{n!r}|{n!s}", "{0} {0:05.1f}".format(n)),
+    "str": lambda x, n: (x + 1, str(n), repr(n), [f"{n}"], {"text": f"{f'{n}'}"}),
+    "percent": lambda x, n: (x + 1, "%d/%d %s %r %5.2f %%" % (n, 12, n, n, n), "%05d" % n, "%+d" % n),
+    "float": lambda x, n: (x + 1, f"{n / 2}", f"{n / 2:.1f}", str(n / 4), "%.3f" % (n / 3)),
+    "an argument": lambda x, n: (lambda text: (x + 1, text))(f"{n}"),
+    "isinstance": lambda x, n: (x + 1, isinstance(f"{n}", str), f"{n}"),
+    "printed": _printed,
+}
+READ_NOW = {
+    "a key": lambda x, n: x + {f"k{i}": i for i in range(20)}[f"k{n}"],
+    "compared": lambda x, n: x + 1 if f"{n}" == "3" else x - 1,
+    "its characters": lambda x, n: (x + 1, f"a{n}".upper(), len(f"a{n}"), f"a{n}"[0], [c for c in f"{n}"]),
+    "concatenated": lambda x, n: (x + 1, "a" + f"{n}" + "b", f"{n}" * 2, ",".join([f"{n}", str(n)])),
+    "in": lambda x, n: (x + 1, "1" in f"{n}", f"{n}" is None, bool(f"{n}"), {f"{n}", f"{n + 1}"}),
+    "a number again": lambda x, n: (x + 1, int(f"{n}"), float(str(n))),
+    "a format of its value": lambda x, n: (x + 1, f"{n + 65:c}", "%c" % (n + 65), "%x" % n, f"{n:{n + 3}d}"),
+    "after a break": lambda x, n: (x + 1, f"s{n}", torch._dynamo.graph_break(), n),
+    "in a container": lambda x, n: (x + 1, repr([n]), str((n,)), f"{[n]}", f"{(n, x.shape)}"),
+}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*LATER, *READ_NOW])
+def test_texts_of_numbers(name, capsys):
+    """A text with an int argument in it is filled after the graph; what reads its characters guards the number."""
+    function, graphs = {**LATER, **READ_NOW}[name], Graphs()
+    compiled = nbcompile.compile(function, backend=graphs)
+    for number in (0, 2, 3, 5, 7, 11, 3):
+        expected, shown = function(torch.ones(2), number), capsys.readouterr().out
+        assert str(compiled(torch.ones(2), number)) == str(expected)
+        assert capsys.readouterr().out == shown
+    if name in LATER:
+        assert len(graphs) <= (4 if name == "printed" else 2)  # the first call's number is a constant
+
+
+@pytest.mark.parametrize("text", ["f'{n:s}'", "'%d %d' % n", "'{} {}'.format(n)"])
+def test_errors_of_texts_of_numbers(text):
+    """A format that a number has not raises Python's error."""
+    compiled = nbcompile.compile(eval(f"lambda x, n: (x + 1, {text})"), backend="eager", dynamic=True)
+    for number in (2, 3, 5):
+        with pytest.raises((ValueError, TypeError, IndexError)) as raised:
+            eval(text, {"n": number})
+        with pytest.raises(raised.type, match=re.escape(str(raised.value))):
+            compiled(torch.ones(2), number)

@@ -269,5 +269,5 @@ def _format_with(frame: Translator, instruction: Instruction) -> None:
 
 @handles("BUILD_STRING")
 def _string(frame: Translator, instruction: Instruction) -> None:
-    parts = [realise(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
+    parts = [strings.part(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
     frame.push(strings.join(parts))
