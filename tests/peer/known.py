@@ -32,6 +32,14 @@ KNOWN: dict[tuple[str, str], str] = {
         at: "torch breaks at functions of heapq and bisect, which are in C; here their Python twins are traced"
         for at in (("heap_bisect", "reasons"), ("heaps_and_bisection", "details"), ("heaps_and_bisection", "reasons"))
     },
+    **{
+        (
+            program,
+            aspect,
+        ): "torch specialises a size whose text is taken, and has a graph for each; the text is made later"
+        for program in ("text_of_a_dynamic_size", "text_of_a_size")
+        for aspect in ("graphs", "details", "reasons")
+    },
     (
         "a_check_that_fails",
         "results",

@@ -159,7 +159,7 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
         return repr(value.specialise())
     if isinstance(value, MappingProxyVariable):
-        inside = to_text(tracer, value.mapping, "r")
+        inside = realise(tracer, to_text(tracer, value.mapping, "r"))
         if inside.is_constant():
             return f"mappingproxy({inside.constant()})" if conversion == "r" else str(inside.constant())
     # Only a builtin of a module: the text of a bound one has the object's address.

@@ -13,6 +13,7 @@ import itertools
 import re
 import string
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.conversions import to_text
@@ -33,19 +34,21 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
     value = strings.part(tracer, value) if _is_empty(specification) else realise(tracer, value)
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
         value = _backed_number(value, specification)
-    if isinstance(value, NumberTextVariable):
+    if isinstance(value, NumberTextVariable) or (isinstance(value, TextVariable) and _is_empty(specification)):
         return value
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
-        # Without a specification, numbers and texts, too, are formatted by the __str__ of a subclass.
-        is_text = value.is_built_in("__format__") and _is_empty(specification)
-        return to_text(tracer, value, "") if is_text else tracer.call_special(value, "__format__", [specification])
+        return _format_object(tracer, value, specification)
     # The value is known only after the graph, so the text is created there.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if _is_empty(specification):
-        return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
+        return to_text(tracer, value, "")
+    _refuse(tracer, value, specification)
+
+
+def _refuse(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> NoReturn:
     # ``object.__format__`` takes no specification but "".
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
         message = f"unsupported format string passed to {value.type_name()}.__format__"
@@ -53,6 +56,12 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"format({value.describe()})", name="format", types=value.type_name()
     )
+
+
+def _format_object(tracer: Tracer, value: ObjectVariable, specification: VariableTracker) -> VariableTracker:
+    # Without a specification, numbers and texts, too, are formatted by the __str__ of a subclass.
+    is_text = value.is_built_in("__format__") and _is_empty(specification)
+    return to_text(tracer, value, "") if is_text else tracer.call_special(value, "__format__", [specification])
 
 
 def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> VariableTracker:

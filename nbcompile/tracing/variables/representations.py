@@ -17,6 +17,8 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.cells import CellVariable
@@ -29,7 +31,7 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.sets import SetVariable
-from nbcompile.tracing.variables.strings import TextVariable, join
+from nbcompile.tracing.variables.strings import NumberTextVariable, TextVariable, join, part
 
 Pieces = list[VariableTracker] | None
 """The parts of a text, in order; None for a value whose text is unknown while tracing."""
@@ -82,8 +84,8 @@ class _ReprTarget:
 
     def text(self, value: VariableTracker) -> VariableTracker:
         """``repr`` of an item."""
-        found = realise(self.tracer, self.tracer.call(self.tracer.wrap(repr, None), [value]))
-        assert isinstance(found, (ConstantVariable, TextVariable))
+        found = part(self.tracer, self.tracer.call(self.tracer.wrap(repr, None), [value]))
+        assert isinstance(found, (ConstantVariable, TextVariable, NumberTextVariable))
         return found
 
     def listed(self, values: Iterable[VariableTracker]) -> list[VariableTracker]:
@@ -114,7 +116,9 @@ def _tuple(shown: _ReprTarget) -> Pieces:
         for field, item in zip(fields, items, strict=True):
             parts += [ConstantVariable(", " * bool(parts) + f"{field}="), shown.text(item)]
         return shown.within(f"{shown.name}(", parts, ")")
-    if shown.cls is not tuple:  # torch.Size, a record of results
+    if shown.cls is torch.Size:
+        return shown.within("torch.Size([", shown.listed(items), "])")
+    if shown.cls is not tuple:  # a record of results
         return None
     return shown.within("(", shown.listed(items), ",)" if len(items) == 1 else ")")
 

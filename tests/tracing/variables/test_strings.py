@@ -100,6 +100,7 @@ LATER = {
     "float": lambda x, n: (x + 1, f"{n / 2}", f"{n / 2:.1f}", str(n / 4), "%.3f" % (n / 3)),
     "an argument": lambda x, n: (lambda text: (x + 1, text))(f"{n}"),
     "isinstance": lambda x, n: (x + 1, isinstance(f"{n}", str), f"{n}"),
+    "in a container": lambda x, n: (x + 1, repr([n]), str((n,)), f"{[n, {'n': n}]}", f"{(n, x.shape)}"),
     "printed": _printed,
 }
 READ_NOW = {
@@ -111,7 +112,6 @@ READ_NOW = {
     "a number again": lambda x, n: (x + 1, int(f"{n}"), float(str(n))),
     "a format of its value": lambda x, n: (x + 1, f"{n + 65:c}", "%c" % (n + 65), "%x" % n, f"{n:{n + 3}d}"),
     "after a break": lambda x, n: (x + 1, f"s{n}", torch._dynamo.graph_break(), n),
-    "in a container": lambda x, n: (x + 1, repr([n]), str((n,)), f"{[n]}", f"{(n, x.shape)}"),
 }
 
 
@@ -139,3 +139,14 @@ def test_errors_of_texts_of_numbers(text):
             eval(text, {"n": number})
         with pytest.raises(raised.type, match=re.escape(str(raised.value))):
             compiled(torch.ones(2), number)
+
+
+def test_the_text_of_sizes():
+    """The text of a shape is filled after the graph, and one graph serves all sizes."""
+    graphs = Graphs()
+    compiled = nbcompile.compile(
+        lambda x: (x + 1, f"{x.shape[0]} rows", str(x.shape), f"{x.size()}"), backend=graphs, dynamic=True
+    )
+    for size in (2, 3, 5):
+        assert compiled(torch.ones(size))[1:] == (f"{size} rows", f"torch.Size([{size}])", f"torch.Size([{size}])")
+    assert len(graphs) == 1

@@ -247,24 +247,24 @@ def _format_value(frame: Translator, instruction: Instruction) -> None:
     # The low two bits choose the conversion (``!s``, ``!r``, ``!a``); 4: a format specification is on the stack.
     flags = instruction.arg or 0
     specification = frame.pop() if flags & 4 else ConstantVariable("")
-    value = text.convert(frame.interpreter, frame.pop(), _CONVERSIONS[flags & 3])
+    value = text.convert(frame.interpreter, frame.pop_raw(), _CONVERSIONS[flags & 3])
     frame.push(frame.interpreter.format_value(value, specification))
 
 
 @handles("CONVERT_VALUE")
 def _convert_value(frame: Translator, instruction: Instruction) -> None:
-    frame.push(text.convert(frame.interpreter, frame.pop(), _CONVERSIONS[instruction.arg or 0]))
+    frame.push(text.convert(frame.interpreter, frame.pop_raw(), _CONVERSIONS[instruction.arg or 0]))
 
 
 @handles("FORMAT_SIMPLE")
 def _format_simple(frame: Translator, instruction: Instruction) -> None:
-    frame.push(frame.interpreter.format_value(frame.pop(), ConstantVariable("")))
+    frame.push(frame.interpreter.format_value(frame.pop_raw(), ConstantVariable("")))
 
 
 @handles("FORMAT_WITH_SPEC")
 def _format_with(frame: Translator, instruction: Instruction) -> None:
     specification = frame.pop()
-    frame.push(frame.interpreter.format_value(frame.pop(), specification))
+    frame.push(frame.interpreter.format_value(frame.pop_raw(), specification))
 
 
 @handles("BUILD_STRING")
