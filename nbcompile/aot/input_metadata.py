@@ -55,9 +55,13 @@ def _is_input(node: torch.fx.Node) -> bool:
 
 def _has_view_with_history(change: torch.fx.Node) -> bool:
     """Return whether another tensor shares the memory of what a call changes, and gradients go through both."""
-    changed, *_ = written_arguments(change)
-    value = changed.meta.get("example_value")
-    others = [user.meta.get("example_value") for user in changed.users if not written_arguments(user)]
+    value = change.meta.get("example_value")
+    users: list[torch.fx.Node] = []
+    node = change
+    while written := written_arguments(node):  # also behind operators in place, each of which is a node of its own
+        node = written[0]
+        users += node.users
+    others = [user.meta.get("example_value") for user in users if not written_arguments(user)]
     return (
         isinstance(value, torch.Tensor)
         and value.requires_grad

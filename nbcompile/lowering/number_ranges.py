@@ -5,7 +5,7 @@
 
 A kernel would wrap the number around. So that the error is eager mode's, the operator runs through ATen.
 
-In torch: c10/util/TypeCast.h (overflows), which the generated kernels of Inductor do not ask. Read next:
+In torch: c10/util/TypeCast.h (overflows), which Inductor's kernels do not call. Read next:
 nbcompile/lowering/graph.py
 """
 
@@ -41,8 +41,6 @@ _CONVERTED: dict[Any, tuple[int | str, ...]] = {
     aten.addcmul.default: ("value",),
     aten.pow.Tensor_Scalar: (1,),
 }
-
-
 _NARROWER_THAN_INT64 = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.float16})
 """Dtypes that do not hold every int64. A bool takes each number as True or False."""
 

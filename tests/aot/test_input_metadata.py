@@ -64,6 +64,14 @@ def a_view_of_a_result(s, *rest):
     return product, view * 2
 
 
+def a_view_and_a_write(s, *rest):
+    view = s.view(-1)
+    s = s.mul_(2)
+    s.t_()
+    view.add_(1)
+    return view, s * 2
+
+
 def views_of_views(s, *rest):
     row = s[0].view(-1)
     s.transpose_(0, -1)
@@ -79,7 +87,8 @@ def split(s, *rest):
 
 PROGRAMS = {
     "swapped and written": swapped_and_written, "written and swapped": written_and_swapped,
-    "a view of it": a_view_of_it, "a view of a result": a_view_of_a_result, "views of views": views_of_views, "split": split, "unsqueeze_": lambda s, *rest: s.unsqueeze_(0) + 1,
+    "a view of it": a_view_of_it, "a view of a result": a_view_of_a_result, "views of views": views_of_views,
+    "a view and a write": a_view_and_a_write, "split": split, "unsqueeze_": lambda s, *rest: s.unsqueeze_(0) + 1,
     "as_strided_": lambda s, *rest: s.as_strided_((2,), (1,)).mul_(2), "set_": lambda s, *rest: s.set_(torch.zeros(4)) + 1,
     "detach_": lambda s, *rest: s.detach_() * 2, "torch.detach_": lambda s, *rest: torch.detach_(input=s) * 2,
     "aten.detach_": lambda s, *rest: torch.ops.aten.detach_.default(s) * 2,

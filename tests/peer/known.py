@@ -40,10 +40,6 @@ KNOWN: dict[tuple[str, str], str] = {
         for program in ("text_of_a_dynamic_size", "text_of_a_size")
         for aspect in ("graphs", "details", "reasons")
     },
-    (
-        "a_check_that_fails",
-        "results",
-    ): "torch names the operator; here the program raises, and a full graph reports the exception that it observed",
     ("overriding_wrapper_linear", "reasons"): "torch names the check of a wrapper's context by a number of its own",
     ("comptime_breaks_the_graph", "reasons"): "torch has a kind of break of its own for comptime",
     **_known(

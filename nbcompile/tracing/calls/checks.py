@@ -64,7 +64,7 @@ CHECKS: dict[Any, type[Exception]] = {
 def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     messages = [*arguments[1:], *keywords.values()]
-    if isinstance(condition, SymbolicVariable) and (condition.is_read_later() or condition.example.node.hint):
+    if isinstance(condition, SymbolicVariable) and _is_operator(tracer, condition):
         # A condition on symbols is a guard, or an assertion at run time if only the run can decide it.
         if said := _constant_message(tracer, messages):  # the same operator as of torch._check, with the user's message
             return tracer.apply(torch._assert_scalar, [condition, *said])
@@ -77,6 +77,11 @@ def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords)
         raised = _raised_by(check, holds)
         tracer.raise_exception(type(raised), *(known or raised.args))
     return ConstantVariable(None)
+
+
+def _is_operator(tracer: Tracer, condition: SymbolicVariable) -> bool:
+    # With one graph for the whole function, a check that fails is the operator's error, as in torch.compile.
+    return condition.is_read_later() or bool(condition.example.node.hint) or tracer.output.options.fullgraph
 
 
 def _known(tracer: Tracer, condition: VariableTracker) -> object:

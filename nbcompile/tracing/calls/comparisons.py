@@ -93,7 +93,7 @@ def _equal_sizes(tracer: Tracer, left: VariableTracker, right: VariableTracker) 
 
 
 def depend_on_sizes(values: list[VariableTracker]) -> bool:
-    """Return whether all are ints, and at least one is of the graph; what is not read yet is neither."""
+    """Return whether all values are ints, and at least one is a number of the graph."""
     # Floats are left out: a NaN that is the same object is equal in a list, and not by itself.
     symbols = [isinstance(value, SymbolicVariable) for value in values]
     return any(symbols) and all(

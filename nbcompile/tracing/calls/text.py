@@ -65,7 +65,7 @@ def _format_object(tracer: Tracer, value: ObjectVariable, specification: Variabl
 
 
 def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> VariableTracker:
-    """The text of a number, or the number itself where only its value tells whether it has such a format."""
+    """Return the text of a number, or its value as a constant where the format may be wrong for it."""
     if specification.is_constant() and not set("{}") & set(str(specification.constant())):
         # Numbers of one type have the same formats, but for ``c``.
         with contextlib.suppress(ValueError, TypeError):

@@ -1,11 +1,10 @@
-"""A string with tensors in it: created after the graph has run.
+"""A string with tensors or numbers of the graph in it: created after the graph has run.
 
     f"loss {x.sum()}"       the template "loss {}", and a node sum
+    f"step {step}"          the template "step {}", and a number of the graph
 
-    f"step {step}"          the same of a number of the graph
-
-It can be passed on, printed and returned. An operation that needs its characters breaks the graph; of a text of
-backed numbers only it specialises them (``getattr(self, f"layer{n}")``), and a step that is printed has one graph.
+It can be passed on, printed and returned. An operation that needs its characters breaks the graph, or specialises the
+numbers, if the string contains only backed numbers: ``getattr(self, f"layer{n}")``.
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
 nbcompile/tracing/calls/text.py
@@ -50,10 +49,10 @@ class TextVariable(VariableTracker):
 
 
 class NumberTextVariable(LazyVariable):
-    """A text of constants and backed numbers alone: specialised where an operation looks at it."""
+    """A string of constants and backed numbers: an operation that needs its characters specialises the numbers."""
 
     def __init__(self, template: str, numbers: Sequence[VariableTracker]) -> None:
-        super().__init__("", None)  # of a text, of which the type is known
+        super().__init__("", None)  # an example: only its type is read
         self.text = TextVariable(template, numbers)
         self.numbers = numbers
 

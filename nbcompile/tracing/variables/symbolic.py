@@ -20,15 +20,20 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 
-METHODS: dict[str, Callable[..., object]] = {
-    f"__{function.__name__.strip('_')}__": function
-    for function in (
-        operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
-        divmod, operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne, operator.neg,
-        operator.pos, abs, operator.index, int, float, bool,
-    )
-} | {"conjugate": operator.pos}  # fmt: skip
-"""Functions that do what a number's method of that name does."""
+
+def _by_method(*functions: Callable[..., object]) -> dict[str, Callable[..., object]]:
+    return {f"__{function.__name__.strip('_')}__": function for function in functions}
+
+
+UNARY = {
+    **_by_method(operator.neg, operator.pos, abs, operator.index, int, float, bool), "conjugate": operator.pos,
+}  # fmt: skip
+"""Functions that compute what a number's method without arguments returns."""
+BINARY = _by_method(
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, divmod,
+    operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne,
+)  # fmt: skip
+"""Functions that compute what a number's method with one argument returns."""
 
 
 class SymbolicVariable(VariableTracker):
@@ -89,7 +94,7 @@ class SymbolicVariable(VariableTracker):
         if self.python_type() is int and name in ("real", "imag", "numerator", "denominator"):
             known = {"imag": ConstantVariable(0), "denominator": ConstantVariable(1)}
             return known.get(name, self)
-        if name in METHODS:
+        if (name in UNARY or name in BINARY) and hasattr(self.python_type(), name):
             return NumberMethodVariable(self, name)
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)
 
@@ -113,9 +118,12 @@ class NumberMethodVariable(UntracedMethodVariable):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         given = [realise(tracer, argument) for argument in arguments]
-        # Other operands are a matter for the number's own class: ``(2).__add__(0.5)`` is NotImplemented.
         kind = self.owner.python_type()
-        if keywords or kind is bool or any(operand.python_type() is not kind for operand in given):
+        function = (BINARY if given else UNARY).get(self.name)
+        # Other operands are computed by the number's own class: ``(2).__add__(0.5)`` is NotImplemented, and
+        # ``(2).__pow__(2, 5)`` is 4.
+        has_rule = function is not None and kind is not bool and not keywords and len(given) <= 1
+        if not has_rule or any(operand.python_type() is not kind for operand in given):
             known = ConstantVariable(self.owner.specialise())
             return tracer.call(known.get_attribute(tracer, self.name), given, keywords)
-        return tracer.call(tracer.wrap(METHODS[self.name], None), [self.owner, *given])
+        return tracer.call(tracer.wrap(function, None), [self.owner, *given])

@@ -32,7 +32,8 @@ ONE_GRAPH = {
 SPECIALISED = {
     "__add__ of a float": lambda n, m: n.__add__(1.5), "__add__ of a text": lambda n, m: n.__add__("a"),
     "__eq__ of a text": lambda n, m: n.__eq__("a"), "__str__": lambda n, m: n.__str__(), "__hash__": lambda n, m: n.__hash__(),
-    "of a condition": lambda n, m: (n > 3).real, "__round__": lambda n, m: n.__round__(),
+    "a method that floats lack": lambda n, m: hasattr(n / 2, "__index__"),
+    "of a condition": lambda n, m: (n > 3).real, "__pow__ with a modulus": lambda n, m: n.__pow__(2, 5), "__round__": lambda n, m: n.__round__(),
 }  # fmt: skip
 
 
