@@ -648,7 +648,7 @@ template <class T, int W, class F> INLINE Vec<T, W> for_each_lane(F value) {
   FOR_EACH_LANE(j) x.v[j] = value(j);
   return x;
 }
-/* A value that GCC does not know. It would fold 0.0 / 0.0 of known numbers to a NaN of the other sign than the instruction's. */
+/* A value that is opaque to GCC. It would fold 0.0 / 0.0 of known numbers to a NaN of the other sign than the instruction's. */
 template <class T, int W> INLINE Vec<T, W> opaque(Vec<T, W> x) {
   asm("" : "+m"(x.v));
   return x;
@@ -920,7 +920,7 @@ template <class T, int W> COLD Raw<T, W> floor_div_slow_path(Raw<T, W> first, Ra
   down = where(quotient == zero, copysign(zero, a / b), down);
   return where(b == zero, a / b, down).v;
 }
-/* Of a quotient that is an exact integer, one is too large only where rounding brought it up there: what is left tells. */
+/* Of a quotient that is an exact integer, one is too large only where rounding brought it up there: the remainder shows whether it did. */
 template <class T, int W> INLINE Vec<T, W> floor_div(Vec<T, W> a, Vec<T, W> b) {
   if constexpr (is_float<T>) {
     Vec<T, W> zero((T)0), down = floor(a / b), left = fma(-down, b, a);
@@ -957,7 +957,7 @@ template <int W> INLINE Vec<i64, W> philox(Vec<i64, W> seed, Vec<i64, W> counter
 template <int W> INLINE Vec<f32, W> power_of_two(Raw<i32, W> n) { return (Raw<f32, W>)((n + 127) << 23); }
 template <int W> INLINE Vec<f64, W> power_of_two(Raw<i64, W> n) { return (Raw<f64, W>)((n + 1023) << 52); }
 
-/* x = n * ln2 + rest: answers the rest. */
+/* x = n * ln2 + rest: returns the rest. */
 /* 12582912 is 1.5 * 2^23: floats of this size are whole numbers, so that adding it rounds x / ln2 to the nearest
  * one, which is then in the low bits. ln2 is subtracted in two parts, which together have more digits than one
  * float32. */
@@ -1042,7 +1042,7 @@ template <int W> INLINE Vec<f32, W> approximate_reciprocal(Vec<f32, W> x) {
   return Vec<f32, W>(1.f) / x;
   return fma(fma(-x, guess, Vec<f32, W>(1.f)), guess, guess);
 }
-/* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */
+/* x = m * 2^e with m between sqrt(1/2) and sqrt(2); returns m - 1. */
 /* 0x3f3504f3 are the bits of sqrt(1/2). With them subtracted, the exponent's field counts from sqrt(1/2) to
  * sqrt(2) and not from 1 to 2, so that m - 1 is small near x = 1. A subnormal number is scaled first: its
  * exponent's field is 0. */
@@ -1079,7 +1079,7 @@ template <int W> INLINE Vec<f32, W> log1p(Vec<f32, W> x) {
   return where(abs(x) < Vec<f32, W>(1e-7f), x, log_limits(u, y, negative_nan<f32>));
 }
 
-/* sin and cos: x = n * pi/2 + r. Beyond 1e4 the C library is asked, it knows pi to a thousand bits. */
+/* sin and cos: x = n * pi/2 + r. Beyond 1e4 the C library is called, which reduces by pi to a thousand bits. */
 template <int W> INLINE Vec<f32, W> split_quarters(Vec<f32, W> x, Raw<i32, W> *n) {
   /* As in reduce_ln2. Of n only the two lowest bits are used, so that the bits of 12582912 need not be
    * subtracted. pi/2 has three parts: x - n * pi/2 cancels most digits of the first. */
@@ -1212,7 +1212,7 @@ template <int W> INLINE Vec<f64, W> tail_polynomial(Vec<f64, W> t) {
                     -0.00023109494112800516, 0.0001333443803828345, 0.0016308184586670338, -0.003479692373921601, -0.0075401889667929866,
                     0.06039657489126384, -0.18652185795965645, 0.3871374007422079, -0.6078966419718921);
 }
-/* That share without a factor 2^n. What rounding loses of a (if it is no given number), a^2 / 2, a + 4, a - 4, t and the
+/* That share without a factor 2^n. What rounding loses of a (if it was computed), a^2 / 2, a + 4, a - 4, t and the
  * quotient is carried along: each would count more than once. */
 template <class T, int W, class... Rest>
 INLINE Vec<T, W> normal_tail(Vec<T, W> a, Vec<T, W> half_square, Vec<T, W> rest_of_square, Bits<T, W> *n, Vec<T, W> *low, Rest... rest_of_a) {
@@ -1257,7 +1257,7 @@ template <class T, int W> COLD Raw<T, W> gelu_slow_path(Raw<T, W> given) {
 template <class T, int W> INLINE Vec<T, W> gelu(Vec<T, W> x) {
   Bits<T, W> n;
   Vec<T, W> low, tail = normal_tail(abs(x), &n, &low), part = fma(x, tail, x * low) * power_of_two<W>(n);
-  if (all_within(x, (T)(sizeof(T) == 4 ? 12 : 37))) return where(x > Vec<T, W>((T)0), x - part, part); /* no part is subnormal beside its x */
+  if (all_within(x, (T)(sizeof(T) == 4 ? 12 : 37))) return where(x > Vec<T, W>((T)0), x - part, part); /* no part is subnormal if its x is normal */
   return gelu_slow_path<T, W>(x.v);
 }
 /* Accurate to five digits, enough for bfloat16's two and a half: no compensation terms. */
@@ -1356,8 +1356,8 @@ template <class T, int W> INLINE Vec<T, W> acos(Vec<T, W> x) {
   Vec<T, W> a = abs(x), half((T)0.5);
   Vec<bool, W> far = a > half;
   Vec<T, W> s = where(far, fma(-a, half, half), a * a), p = asin_reduced(where(far, sqrt(s), a), s), twice = p + p;
-  Vec<T, W> turned = (Vec<T, W>((T)3.141592653589793) - twice) + Vec<T, W>(2 * half_pi_low<T>);
-  return where(far, where(signbit(x), turned, twice), half_pi_less(copysign(p, x)));
+  Vec<T, W> reflected = (Vec<T, W>((T)3.141592653589793) - twice) + Vec<T, W>(2 * half_pi_low<T>);
+  return where(far, where(signbit(x), reflected, twice), half_pi_less(copysign(p, x)));
 }
 /* The inverse of erf is y * P(w), where w = -log(1 - y^2); far from 0 P is a polynomial of the root of w. */
 template <int W> INLINE Vec<f32, W> erfinv_share(Vec<f32, W> w) {
@@ -1424,7 +1424,7 @@ template <class T, int W> INLINE Vec<T, W> log_in_two(Vec<T, W> x, Vec<T, W> *lo
   return log_limits(x, sum);
 }
 NB_LANEWISE(libm_lgamma, __builtin_lgammaf, __builtin_lgamma)
-/* Below 0 logarithms cancel each other: float32's are those of float64, which asks the C library below -7.5. */
+/* Below 0 logarithms cancel each other: float32's are those of float64, which calls the C library below -7.5. */
 template <int W> COLD Raw<f64, W> lgamma_below(Raw<f64, W> x) { return libm_lgamma<W>(Vec<f64, W>(x)).v; }
 template <int W> COLD Raw<f32, W> lgamma_below(Raw<f32, W> given) {
   Vec<f32, W> x(given);

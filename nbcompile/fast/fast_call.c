@@ -1,17 +1,17 @@
-/* Runs compiled code for a call that its guards accept, without the frame hook and without a frame of ours.
+/* Runs compiled code for a call that its guards accept, without the frame hook and without a Python frame of the compiler.
  *
  *   fast_call = FastCall(function, self, names, slow)      fast_call(arguments, keywords): what the call returns
  *   fast_call.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
- *   fast_call.forget()                                     from now on every call goes to slow(arguments, keywords)
- *   fast_call.refused                                      the last call went there because no check holds for it
+ *   fast_call.forget()                                     from now on every call is slow(arguments, keywords)
+ *   fast_call.refused                                      the last call was slow because no check accepted it
  *
- * The frame hook costs a thread state to be set and put back, an interpreter's frame to be looked at, and guards that
- * are objects of C++, each with a virtual function. Here the guards of an entry are one list of instructions over
+ * The frame hook sets and restores a thread state, inspects an interpreter's frame, and runs guards that are objects of
+ * C++, each with a virtual function. Here the guards of an entry are one list of instructions over
  * slots: the first slots are the function's arguments and free variables, each instruction fetches a value into a new
- * slot or says no. What these instructions cannot say has no fast call: fast/guard_bytecode.py writes them, from the
- * same guards. A call that no check accepts is no error; it goes the long way.
+ * slot or tests one. fast/guard_bytecode.py writes them, from the same guards; a guard that they cannot express has no
+ * fast call. A call that no check accepts is no error; it takes the slow path.
  *
- * What this file knows of torch's layouts is measured and tested by fast_call.py before anything relies on it.
+ * The layouts of torch's objects that this file assumes are measured and tested by fast_call.py before it is used.
  *
  * In torch: torch/csrc/dynamo/guards.cpp, eval_frame_cpp.cpp.
  */
@@ -25,8 +25,7 @@
 typedef int64_t i64;
 typedef void *Handle;
 
-/* The stable C interface of torch gives sizes and dtypes. What it lacks is called or read by its mangled C++
- * name. */
+/* Torch's stable C interface returns sizes and dtypes. Functions that it lacks are called by their mangled C++ names. */
 extern int aoti_torch_get_dim(Handle, i64 *);
 extern int aoti_torch_get_sizes(Handle, i64 **);
 extern int aoti_torch_get_strides(Handle, i64 **);
@@ -52,7 +51,7 @@ extern const uintptr_t *saved_tensors_hooks(void) __asm__("_ZN2at23SavedTensorDe
 typedef struct { uint64_t included, excluded; } Keys;
 extern __thread Keys thread_keys __asm__("_ZN3c104impl26raw_local_dispatch_key_setE");
 
-/* Set by setup(): where a tensor object keeps its TensorImpl, where that keeps its dispatch keys. */
+/* Set by setup(): the offset of the TensorImpl in a tensor object, and that of the dispatch keys in a TensorImpl. */
 static Py_ssize_t tensor_offset, keys_offset;
 /* Set by read_state(): torch's object for the state of the process compares the fields of State and no others. */
 static int knows_state;
@@ -75,7 +74,7 @@ typedef struct {
   int32_t dtype, device, index;
   char grad;
   i64 dim, *sizes, *strides; /* -1: any */
-} Facts;
+} TensorMetadata;
 
 /* The state of the process, without autocast: that is in the keys of the thread, where these are the default ones. */
 typedef struct {
@@ -85,15 +84,15 @@ typedef struct {
 
 typedef struct {
   int operation;
-  Py_ssize_t slot, number;  /* which value is looked at; an index or a length */
-  uintptr_t address;        /* what it has to be: compared, never followed */
+  Py_ssize_t slot, number;  /* the value to test; an index or a length */
+  uintptr_t address;        /* the expected address: compared, never dereferenced */
   PyObject *key;            /* borrowed from Check.description, as all objects here */
-  Facts facts;              /* TENSOR */
+  TensorMetadata metadata;              /* TENSOR */
   i64 *numbers;             /* DISTINCT: slots */
   PyCFunction method;       /* STATE */
-  State state;              /* STATE: as it was when `method` said yes, if is_default */
-  uint64_t version;         /* LOOK_UP, ABSENT: of the dict, when */
-  PyObject *held;           /* this was under the key; borrowed from the dict */
+  State state;              /* STATE: the last state that `method` accepted, if is_default */
+  uint64_t version;         /* LOOK_UP, ABSENT: of the dict, at which */
+  PyObject *held;           /* this was the key's value; borrowed from the dict */
 } Instruction;
 
 typedef struct {
@@ -103,29 +102,29 @@ typedef struct {
   Instruction *instruction;
 } Check;
 
-/* Of a tensor that its guard accepts, all that a graph was compiled for is as it was. */
-static int is_such(PyObject *value, const Instruction *instruction) {
-  const Facts *facts = &instruction->facts;
-  /* The class first: only a value that is a tensor has a TensorImpl to look into. */
+/* Return whether a value is a tensor with the class, keys, dtype, device, sizes and strides that were guarded. */
+static int matches_tensor(PyObject *value, const Instruction *instruction) {
+  const TensorMetadata *metadata = &instruction->metadata;
+  /* The class first: only a tensor has a TensorImpl. */
   if ((uintptr_t)Py_TYPE(value) != instruction->address) return 0;
   Handle handle = (char *)value + tensor_offset;
   const char *impl = *(char **)handle;
   int32_t dtype, device, index;
   i64 dim, *sizes, *strides;
-  if (*(uint64_t *)(impl + keys_offset) != facts->keys || requires_grad(impl) != facts->grad) return 0;
-  if (aoti_torch_get_dtype(handle, &dtype) || dtype != facts->dtype) return 0;
-  if (aoti_torch_get_device_type(handle, &device) || device != facts->device) return 0;
+  if (*(uint64_t *)(impl + keys_offset) != metadata->keys || requires_grad(impl) != metadata->grad) return 0;
+  if (aoti_torch_get_dtype(handle, &dtype) || dtype != metadata->dtype) return 0;
+  if (aoti_torch_get_device_type(handle, &device) || device != metadata->device) return 0;
   /* -1: a device without an index, as the CPU. */
-  if (facts->index >= 0 && (aoti_torch_get_device_index(handle, &index) || index != facts->index)) return 0;
-  if (aoti_torch_get_dim(handle, &dim) || dim != facts->dim) return 0;
+  if (metadata->index >= 0 && (aoti_torch_get_device_index(handle, &index) || index != metadata->index)) return 0;
+  if (aoti_torch_get_dim(handle, &dim) || dim != metadata->dim) return 0;
   if (aoti_torch_get_sizes(handle, &sizes) || aoti_torch_get_strides(handle, &strides)) return 0;
   for (i64 i = 0; i < dim; i++)
-    if ((facts->sizes[i] != -1 && facts->sizes[i] != sizes[i]) || (facts->strides[i] != -1 && facts->strides[i] != strides[i]))
+    if ((metadata->sizes[i] != -1 && metadata->sizes[i] != sizes[i]) || (metadata->strides[i] != -1 && metadata->strides[i] != strides[i]))
       return 0;
   return 1;
 }
 
-/* The __dict__ of an instance, borrowed; NULL where it has none: to look at a tensor gives it no dict of its own. */
+/* The __dict__ of an instance, borrowed; NULL if it has none: reading it must not create one. */
 static PyObject *vars_of(PyObject *value) {
   PyObject **field = _PyObject_GetDictPtr(value);
   return field ? *field : NULL;
@@ -181,7 +180,7 @@ static int are_distinct(PyObject **found, const i64 *slots, Py_ssize_t count) {
   memset(table, 0, size * sizeof *table);
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *one = found[slots[i]];
-    /* Objects are aligned to 16 bytes, so the low bits say nothing; the multiplier spreads the others (Fibonacci
+    /* Objects are aligned to 16 bytes, so the low bits are 0; the multiplier spreads the others (Fibonacci
      * hashing). */
     size_t at = ((uintptr_t)one >> 4) * 0x9E3779B97F4A7C15u >> 32;
     for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
@@ -198,8 +197,8 @@ static int predicate_holds(PyObject *function, PyObject *value) {
   return yes;
 }
 
-/* A class is unchanged: CPython gives it another version with every change of it or of a base class (0: none yet). After
- * a change its members are compared, and the new version is remembered unless the class changed meanwhile. */
+/* Return whether a class is unchanged. CPython gives it a new version with every change of it or of a base class (0: none
+ * yet). After a change its members are compared, and the new version is stored unless the class changed meanwhile. */
 static int is_unchanged(Instruction *instruction, PyObject *value) {
   PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(instruction->key, 0));
   if (!PyType_Check(class)) return 0;
@@ -221,7 +220,7 @@ static int predicate_of_all_holds(PyObject *function, const Check *check, PyObje
   return yes;
 }
 
-/* What a class holds under a name, or the first class that does in its order after the first few: a new reference. */
+/* Look a name up in a class, or in its method resolution order after the first `after` classes: a new reference. */
 static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after) {
   if (!after) return Py_XNewRef(_PyType_Lookup(class, name));
   for (; class->tp_mro && after < PyTuple_GET_SIZE(class->tp_mro); after++) {
@@ -238,21 +237,21 @@ static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after
   return NULL;
 }
 
-/* What a dict has under a key, borrowed. CPython gives a dict another version with each change of its keys and of what is
- * under them, so that as long as it has the same one, the answer is the same. CPython 3.13 may change an instance's dict without
- * a new one, and later versions have none. */
-static PyObject *looked_up(Instruction *instruction) {
+/* Look a key up in a dict, a borrowed reference. CPython gives a dict a new version with each change of its keys and values,
+ * so the cached value is returned while the version is the same. CPython 3.13 may change an instance's dict without a new
+ * version, and later releases have no versions. */
+static PyObject *dict_entry(Instruction *instruction) {
   PyObject *dict = PyTuple_GET_ITEM(instruction->key, 0), *key = PyTuple_GET_ITEM(instruction->key, 1);
 #if PY_VERSION_HEX < 0x030D0000
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   uint64_t version = ((PyDictObject *)dict)->ma_version_tag;
 #pragma GCC diagnostic pop
-  /* A key with an __eq__ of its own could answer something else each time. */
+  /* A key with an __eq__ of its own could return another result each time. */
   if (!PyUnicode_CheckExact(key)) return PyDict_GetItemWithError(dict, key);
   if (instruction->version == version) return instruction->held;
   instruction->held = PyDict_GetItemWithError(dict, key);
-  /* The look-up may have run another key's __eq__; what that changed is seen at the next call. */
+  /* The look-up may have run another key's __eq__; a change by it is found at the next call. */
   instruction->version = PyErr_Occurred() ? 0 : version;
   return instruction->held;
 #else
@@ -260,8 +259,9 @@ static PyObject *looked_up(Instruction *instruction) {
 #endif
 }
 
-/* The state of the process as torch's object sees it, in half the time: that asks 20 functions about autocast, and
- * compares the answers only where autocast is on. What reads a dtype of autocast while it is off has a guard of its own. */
+/* The state of the process that torch's object (GlobalStateGuard) compares, in half the time: that calls 20 functions for
+ * autocast, and uses the results only if autocast is on. Code that reads a dtype of autocast while it is off has a guard
+ * of its own. */
 static State state_now(void) {
   State now;
   memset(&now, 0, sizeof now); /* compared as bytes */
@@ -288,7 +288,7 @@ static int is_state(Instruction *instruction) {
 /* A new reference, or NULL (perhaps with an exception). */
 static PyObject *fetched(const Instruction *instruction, PyObject *value) {
   switch (instruction->operation) {
-    case LOOK_UP: return Py_XNewRef(looked_up((Instruction *)instruction));
+    case LOOK_UP: return Py_XNewRef(dict_entry((Instruction *)instruction));
     case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, instruction->key)) : NULL;
     /* No negative index: guard_bytecode.py writes none. */
     case INDEX:
@@ -327,8 +327,8 @@ static int is_true_of(const Instruction *instruction, PyObject **found, const Ch
     case HAS: return has(value, key);
     case LACKS: return lacks(value, key);
     case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
-    case ABSENT: return !looked_up((Instruction *)instruction) && !PyErr_Occurred();
-    case TENSOR: return is_such(value, instruction);
+    case ABSENT: return !dict_entry((Instruction *)instruction) && !PyErr_Occurred();
+    case TENSOR: return matches_tensor(value, instruction);
     case UNMARKED: return (!instruction->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it may have a dict */
     case SAME: return value == found[instruction->number];
     case DISTINCT: return are_distinct(found, instruction->numbers, instruction->number);
@@ -337,7 +337,7 @@ static int is_true_of(const Instruction *instruction, PyObject **found, const Ch
     case NO_MODES: return function_modes() == 0;
     /* A std::deque begins with: map, map size, then the start iterator (current, first, last, node) and the end
      * iterator. Words 2 and 6 are the current elements of the two; they are equal if it is empty. */
-    case NO_HOOKS: { /* a std::deque is empty where its first position is its end */
+    case NO_HOOKS: { /* a std::deque is empty if its begin is its end */
       const uintptr_t *stack = saved_tensors_hooks();
       return stack[2] == stack[6];
     }
@@ -349,25 +349,25 @@ static int is_true_of(const Instruction *instruction, PyObject **found, const Ch
   return 0;
 }
 
-/* `locals`: the function's arguments and free variables. A check never raises: what cannot be fetched does not hold. */
+/* `locals`: the function's arguments and free variables. A check never raises: if a value cannot be fetched, it fails. */
 static int holds(const Check *check, PyObject **locals) {
   PyObject *found[check->slots + 1];
   Py_ssize_t computed = check->locals;
   int yes = 1;
   memcpy(found, locals, computed * sizeof *found);
-  /* One pass over the instructions, in order: an instruction only looks at slots that earlier ones have filled. */
-  for (const Instruction *each = check->instruction; yes && each < check->instruction + check->length; each++) {
-    if (each->operation < IS) {
-      found[computed] = fetched(each, each->slot >= 0 ? found[each->slot] : NULL);
+  /* One pass over the instructions, in order: an instruction only reads slots that earlier ones have filled. */
+  for (const Instruction *next = check->instruction; yes && next < check->instruction + check->length; next++) {
+    if (next->operation < IS) {
+      found[computed] = fetched(next, next->slot >= 0 ? found[next->slot] : NULL);
       if (found[computed]) computed++;
       else yes = 0;
     } else {
-      yes = is_true_of(each, found, check);
+      yes = is_true_of(next, found, check);
     }
   }
   /* Fetched values are owned, the locals are the caller's. */
   while (computed > check->locals) Py_DECREF(found[--computed]);
-  /* What cannot be fetched is a failed guard, and no error of the call. */
+  /* A value that cannot be fetched is a failed guard, and no error of the call. */
   if (!yes && PyErr_Occurred()) PyErr_Clear();
   return yes;
 }
@@ -384,17 +384,17 @@ static i64 *numbers_of(PyObject *tuple) {
   return numbers;
 }
 
-static int read_facts(PyObject *text, Facts *facts) {
+static int read_metadata(PyObject *text, TensorMetadata *metadata) {
   PyObject *sizes, *strides;
   int grad;
-  if (!PyArg_ParseTuple(text, "KiiipO!O!", &facts->keys, &facts->dtype, &facts->device, &facts->index, &grad, &PyTuple_Type,
+  if (!PyArg_ParseTuple(text, "KiiipO!O!", &metadata->keys, &metadata->dtype, &metadata->device, &metadata->index, &grad, &PyTuple_Type,
                         &sizes, &PyTuple_Type, &strides))
     return -1;
-  facts->grad = grad;
-  facts->dim = PyTuple_GET_SIZE(sizes);
-  facts->sizes = numbers_of(sizes);
-  facts->strides = numbers_of(strides);
-  if (PyTuple_GET_SIZE(strides) != facts->dim) PyErr_SetString(PyExc_ValueError, "not a tensor's facts");
+  metadata->grad = grad;
+  metadata->dim = PyTuple_GET_SIZE(sizes);
+  metadata->sizes = numbers_of(sizes);
+  metadata->strides = numbers_of(strides);
+  if (PyTuple_GET_SIZE(strides) != metadata->dim) PyErr_SetString(PyExc_ValueError, "not the metadata of a tensor");
   return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -423,7 +423,7 @@ static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t comput
   if ((into->operation == KEYS || into->operation == UNMARKED) && !PyTuple_Check(key)) goto wrong;
   if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= computed || into->slot < -1) goto wrong;
   if (into->operation == SAME && (into->number < 0 || into->number >= computed)) goto wrong;
-  if (into->operation == TENSOR) return read_facts(key, &into->facts);
+  if (into->operation == TENSOR) return read_metadata(key, &into->metadata);
   if (into->operation == STATE) return (into->method = method_of(key, "check")) ? 0 : -1;
   if (into->operation == DISTINCT || into->operation == KEYS_OF_THREAD) {
     if (!PyTuple_Check(key) || !(into->numbers = numbers_of(key))) goto wrong;
@@ -455,7 +455,7 @@ static PyObject *check_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
   }
   if (check->instruction && check->locals <= MOST_LOCALS) return (PyObject *)check;
 failed:
-  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "too much to check");
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "too many values to check");
   Py_DECREF(check);
   return NULL;
 }
@@ -463,8 +463,8 @@ failed:
 static void check_dealloc(PyObject *self) {
   Check *check = (Check *)self;
   for (Py_ssize_t i = 0; check->instruction && i <= check->length; i++) { /* one more: it may be half read */
-    PyMem_Free(check->instruction[i].facts.sizes);
-    PyMem_Free(check->instruction[i].facts.strides);
+    PyMem_Free(check->instruction[i].metadata.sizes);
+    PyMem_Free(check->instruction[i].metadata.strides);
     PyMem_Free(check->instruction[i].numbers);
   }
   PyMem_Free(check->instruction);
@@ -482,7 +482,7 @@ static PyObject *check_holds(PyObject *self, PyObject *locals) {
 }
 
 static PyMethodDef check_methods[] = {
-    {"holds", check_holds, METH_O, "Whether every instruction says yes of these locals."},
+    {"holds", check_holds, METH_O, "Return whether every instruction accepts these locals."},
     {NULL},
 };
 
@@ -503,21 +503,20 @@ typedef struct {
   PyObject *function; /* the user's: its code, defaults and free variables */
   PyObject *self;     /* its first argument, where it is bound to an object; or NULL */
   PyObject *code, *names, *slow;
-  PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
+  PyObject *defaults, *keyword_defaults; /* those that were compiled with; only compared */
   PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
   char refused;       /* the last call took the slow path because each check refused it */
   PyObject *weak_references;
 } FastCall;
 
-/* The arguments of a call in the order of the code's names; 0 where the call is an error, or of a kind that is rare.
- * All are new references. */
+/* Bind the arguments of a call to the code's names: new references. Returns 0 if the call is an error, or of a rare kind. */
 static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywords, PyObject **locals) {
   PyFunctionObject *function = (PyFunctionObject *)fast_call->function;
   PyCodeObject *code = (PyCodeObject *)function->func_code;
   Py_ssize_t own = fast_call->self != NULL, given = PyTuple_GET_SIZE(arguments) + own, count = code->co_argcount;
   Py_ssize_t named = count + code->co_kwonlyargcount, next = named, defaults = 0;
-  /* The code, the defaults: what runs was compiled with these very objects. With others the slow path runs. */
+  /* The compiled code depends on the identity of code and defaults. With others the slow path runs. */
   if (function->func_code != fast_call->code || function->func_defaults != fast_call->defaults ||
       function->func_kwdefaults != fast_call->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
   if (own && !count) return 0;
@@ -572,7 +571,7 @@ static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *k
     PyErr_Clear();
   }
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
-  fast_call->refused = refused; /* last: what ran above may have had calls of its own */
+  fast_call->refused = refused; /* last: the checks above may have called this object */
   return found;
 }
 
@@ -676,8 +675,8 @@ static PyObject *fast_call_forget(PyObject *self, PyObject *unused) {
 
 static PyMethodDef fast_call_methods[] = {
     {"bind", fast_call_bind, METH_VARARGS, "The locals of a call."},
-    {"add", fast_call_add, METH_VARARGS, "From now on, run a function instead of the calls that a check accepts."},
-    {"forget", fast_call_forget, METH_NOARGS, "From now on, every call goes the long way."},
+    {"add", fast_call_add, METH_VARARGS, "Run a function for the calls that a check accepts, from now on."},
+    {"forget", fast_call_forget, METH_NOARGS, "Remove all entries: every call takes the slow path from now on."},
     {NULL},
 };
 
@@ -718,12 +717,12 @@ static PyObject *numbers(PyObject *module, PyObject *tensor) {
   return Py_BuildValue("iii", (int)dtype, (int)device, (int)index);
 }
 
-/* keys_of_thread() -> (included, excluded): the dispatch keys that the state of the thread adds and takes away, as kept */
+/* keys_of_thread() -> (included, excluded): the dispatch keys that the thread's state includes and excludes, as stored */
 static PyObject *keys_of_thread(PyObject *module, PyObject *unused) {
   return Py_BuildValue("KK", (unsigned long long)thread_keys.included, (unsigned long long)thread_keys.excluded);
 }
 
-/* read_state(): from now on ask for the fields of State one by one. Return whether torch has all of these functions. */
+/* read_state(): read the fields of State one by one from now on. Return whether torch has all of these functions. */
 static PyObject *read_state(PyObject *module, PyObject *unused) {
   knows_state = grad_mode && is_autocast_cached && function_state && context && is_deterministic && only_warns && allows_tf32 &&
                 allows_fp16 && allows_bf16 && threads && default_dtype;
@@ -731,8 +730,8 @@ static PyObject *read_state(PyObject *module, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {
-    {"read_state", read_state, METH_NOARGS, "Ask for the state of the process one field after another."},
-    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its TensorImpl, and that its dispatch keys."},
+    {"read_state", read_state, METH_NOARGS, "Read the state of the process one field after another."},
+    {"setup", setup, METH_VARARGS, "Set the offset of the TensorImpl in a tensor object, and that of its dispatch keys."},
     {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},
     {"keys_of_thread", keys_of_thread, METH_NOARGS, "The dispatch keys of this thread."},
     {NULL},

@@ -1,18 +1,18 @@
-/* Remembers that the guards about a module held, and sees in nanoseconds whether anything they look at has changed.
+/* A cache for the guards on a module: once they held, a comparison of versions and bytes takes nanoseconds per object.
  *
  *   GuardCache(watched, check)    cache(module) -> True or False
  *
- * `check(module)` evaluates the guards. `watched(module)` lists what they look at: modules, dicts and tensors, owners
- * first, the module itself at the head. What is kept of each is its address and
+ * `check(module)` evaluates the guards. `watched(module)` lists the objects that they read: modules, dicts and tensors,
+ * owners first, the module itself at the head. The snapshot of an object is its address and
  *
  *   of a module   its class and the address of its __dict__
  *   of a dict     its version, which CPython changes with every change of the dict; since Python 3.12 this file counts
- *                 the changes itself, of which CPython tells whoever watches a dict
+ *                 the changes, by a callback of CPython (a dict watcher)
  *   of a tensor   its class, whether it requires grad, and the bytes of its TensorImpl: sizes, strides, dtype, ...
  *
- * Nothing is kept alive. A thing is looked at only after what holds it was found unchanged, so it still exists.
- * Where the bytes of a TensorImpl begin and end is measured at start-up (guard_cache.py), as is where a tensor object keeps
- * it; a self-test runs before anything relies on this file.
+ * The cache keeps no object alive. An object is read only after its owner was found unchanged, so it still exists.
+ * The offsets of a TensorImpl's bytes, and of its pointer in a tensor object, are measured at start-up (guard_cache.py);
+ * a self-test runs before this file is used.
  *
  * In torch: dict tags in torch/csrc/dynamo/guards.cpp (GuardManager, DictGuardManager).
  */
@@ -32,9 +32,9 @@ enum Kind { MODULE, DICT, TENSOR };
 
 /* ---------------------------------------------------------------- versions of dicts
  *
- *   begin(thing, dict)      remember the version that it has now
- *   is_as_it_was(thing)     never looks into the dict, which may be gone
- *   end(thing)
+ *   save_version(snapshot, dict)
+ *   has_same_version(snapshot)      never reads the dict, which may have been deallocated
+ *   release_version(snapshot)
  */
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -42,38 +42,38 @@ enum Kind { MODULE, DICT, TENSOR };
 static int begin_versions(void) { return 0; }
 
 #define VERSION uint64_t version;
-/* Before 3.12 each dict has a version tag, unique over all dicts, which every change renews. */
-#define begin(thing, dict) ((thing)->version = ((PyDictObject *)(dict))->ma_version_tag, 0)
-#define is_as_it_was(thing) (((PyDictObject *)(thing)->object)->ma_version_tag == (thing)->version)
-#define end(thing) ((void)(thing))
+/* Before 3.12 each dict has a version tag, unique over all dicts; every change gives it a new one. */
+#define save_version(snapshot, dict) ((snapshot)->version = ((PyDictObject *)(dict))->ma_version_tag, 0)
+#define has_same_version(snapshot) (((PyDictObject *)(snapshot)->object)->ma_version_tag == (snapshot)->version)
+#define release_version(snapshot) ((void)(snapshot))
 
 #else
 
-/* A dict that is watched, by its address; several caches may watch one. A list for each of 4096 remainders. */
-typedef struct Watched {
-  struct Watched *next;
-  PyObject *dict; /* borrowed; NULL once it is gone */
+/* A watched dict; several caches may watch one. They are in a hash table of 4096 linked lists, by address. */
+typedef struct WatchedDict {
+  struct WatchedDict *next;
+  PyObject *dict; /* borrowed; NULL once it is deallocated */
   Py_ssize_t users;
   uint64_t version;
-} Watched;
+} WatchedDict;
 
-static Watched *watched[4096];
+static WatchedDict *watched[4096];
 static int watcher = -1;
 
-static Watched **link_to(PyObject *dict) {
-  Watched **link = &watched[((uintptr_t)dict >> 4) % 4096];
+static WatchedDict **link_to(PyObject *dict) {
+  WatchedDict **link = &watched[((uintptr_t)dict >> 4) % 4096];
   while (*link && (*link)->dict != dict) link = &(*link)->next;
   return link;
 }
 
 static int on_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value) {
-  Watched **link = link_to(dict), *each = *link;
-  if (!each) return 0;
-  /* An event of a dict that is deallocated comes before its memory is used again. */
-  each->version++;
+  WatchedDict **link = link_to(dict), *entry = *link;
+  if (!entry) return 0;
+  /* The event of a deallocation comes before the memory is reused. */
+  entry->version++;
   if (event == PyDict_EVENT_DEALLOCATED) { /* another dict may get this address */
-    *link = each->next;
-    each->dict = NULL;
+    *link = entry->next;
+    entry->dict = NULL;
   }
   return 0;
 }
@@ -83,8 +83,8 @@ static int begin_versions(void) {
   return watcher < 0 ? -1 : 0;
 }
 
-/* The values of an instance's __dict__ may lie in the instance itself, where Python 3.13 tells nobody that they change.
- * A key that is no text, put in and taken out again, brings them into the dict. */
+/* The values of an instance's __dict__ may be inline in the instance, where Python 3.13 calls no watcher when they change.
+ * Adding and deleting a key that is no str moves them into the dict. Returns whether the dict owns its values. */
 static int has_own_values(PyObject *dict) {
 #if PY_VERSION_HEX >= 0x030D0000
   if (((PyDictObject *)dict)->ma_values) {
@@ -98,56 +98,56 @@ static int has_own_values(PyObject *dict) {
   return 1;
 }
 
-static Watched *watch(PyObject *dict) {
-  Watched **link = link_to(dict), *each = *link;
-  if (!each) {
-    if (!has_own_values(dict) || PyDict_Watch(watcher, dict) || !(each = PyMem_Calloc(1, sizeof(Watched)))) return NULL;
-    each->dict = dict;
-    each->next = *link;
-    *link = each;
+static WatchedDict *watch(PyObject *dict) {
+  WatchedDict **link = link_to(dict), *entry = *link;
+  if (!entry) {
+    if (!has_own_values(dict) || PyDict_Watch(watcher, dict) || !(entry = PyMem_Calloc(1, sizeof(WatchedDict)))) return NULL;
+    entry->dict = dict;
+    entry->next = *link;
+    *link = entry;
   }
-  each->users++;
-  return each;
+  entry->users++;
+  return entry;
 }
 
-static void unwatch(Watched *each) {
-  if (!each || --each->users) return;
-  if (each->dict) {
-    *link_to(each->dict) = each->next;
-    PyDict_Unwatch(watcher, each->dict);
+static void unwatch(WatchedDict *entry) {
+  if (!entry || --entry->users) return;
+  if (entry->dict) {
+    *link_to(entry->dict) = entry->next;
+    PyDict_Unwatch(watcher, entry->dict);
   }
-  PyMem_Free(each);
+  PyMem_Free(entry);
 }
 
-#define VERSION Watched *of; uint64_t version;
-#define begin(thing, dict) (((thing)->of = watch(dict)) ? (thing)->version = (thing)->of->version, 0 : -1)
-#define is_as_it_was(thing) ((thing)->of->version == (thing)->version)
-#define end(thing) unwatch((thing)->of)
+#define VERSION WatchedDict *watched; uint64_t version;
+#define save_version(snapshot, dict) (((snapshot)->watched = watch(dict)) ? (snapshot)->version = (snapshot)->watched->version, 0 : -1)
+#define has_same_version(snapshot) ((snapshot)->watched->version == (snapshot)->version)
+#define release_version(snapshot) unwatch((snapshot)->watched)
 
 #endif
 
 /* ---------------------------------------------------------------- */
 
 typedef struct {
-  PyObject *object; /* borrowed: compared, and read once its owner was found unchanged */
+  PyObject *object; /* borrowed: compared by address, and read once its owner was found unchanged */
   enum Kind kind;
   void *type, *content; /* its class; its __dict__ or its TensorImpl */
   VERSION             /* of a dict */
   char grad, bytes[]; /* of a tensor; see SIZE */
-} Thing;
+} Snapshot;
 
-/* Things have one size, so that the list is one block of memory; 16 bytes keep the pointers aligned. */
-#define SIZE ((sizeof(Thing) + LONGEST + 15) / 16 * 16)
+/* Snapshots have one size, so that the list is one block of memory; a multiple of 16 bytes keeps the pointers aligned. */
+#define SIZE ((sizeof(Snapshot) + LONGEST + 15) / 16 * 16)
 
 typedef struct {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   PyObject *watched, *check;
-  char *things;
-  Py_ssize_t noted; /* how many things are in the list */
-  Py_ssize_t count; /* the same once the guards were found to hold; 0: nothing is remembered */
+  char *snapshots;
+  Py_ssize_t length; /* number of snapshots in the list */
+  Py_ssize_t count; /* the same once the guards were found to hold; 0: the cache is empty */
   int failed;       /* the guards did not hold the last time */
-  uint64_t turn;    /* how often `things` was written: another thread may ask while `check` runs */
+  uint64_t generation; /* how often `snapshots` was written: another thread may call the cache while `check` runs */
 } GuardCache;
 
 static void *dict_of(PyObject *object) {
@@ -162,74 +162,74 @@ static int is_tensor(PyObject *object) {
   return Py_TYPE(object) == type || PyType_IsSubtype(Py_TYPE(object), type);
 }
 
-static int look(Thing *thing, PyObject *object) {
-  thing->object = object;
-  thing->type = Py_TYPE(object);
+static int take_snapshot(Snapshot *snapshot, PyObject *object) {
+  snapshot->object = object;
+  snapshot->type = Py_TYPE(object);
   if (PyDict_CheckExact(object) || PyODict_CheckExact(object)) {
-    thing->kind = DICT;
-    return begin(thing, object);
+    snapshot->kind = DICT;
+    return save_version(snapshot, object);
   }
   if (is_tensor(object)) {
-    thing->kind = TENSOR;
-    thing->content = impl_of(object);
-    thing->grad = requires_grad(thing->content);
-    memcpy(thing->bytes, (char *)thing->content + first_byte, last_byte - first_byte);
+    snapshot->kind = TENSOR;
+    snapshot->content = impl_of(object);
+    snapshot->grad = requires_grad(snapshot->content);
+    memcpy(snapshot->bytes, (char *)snapshot->content + first_byte, last_byte - first_byte);
   } else {
-    thing->kind = MODULE;
-    thing->content = dict_of(object);
+    snapshot->kind = MODULE;
+    snapshot->content = dict_of(object);
   }
   return 0;
 }
 
-static int unchanged(const Thing *thing) {
-  /* In this order: the class says whether there is a TensorImpl, and equal bytes are read only at the same
+static int is_unchanged(const Snapshot *snapshot) {
+  /* In this order: the class decides whether there is a TensorImpl, and equal bytes are read only at the same
    * address. */
-  PyObject *object = thing->object;
-  if (thing->kind == DICT) return is_as_it_was(thing);
-  if (Py_TYPE(object) != thing->type) return 0;
-  if (thing->kind == MODULE) return dict_of(object) == thing->content;
-  return impl_of(object) == thing->content && requires_grad(thing->content) == thing->grad &&
-         !memcmp(thing->bytes, (char *)thing->content + first_byte, last_byte - first_byte);
+  PyObject *object = snapshot->object;
+  if (snapshot->kind == DICT) return has_same_version(snapshot);
+  if (Py_TYPE(object) != snapshot->type) return 0;
+  if (snapshot->kind == MODULE) return dict_of(object) == snapshot->content;
+  return impl_of(object) == snapshot->content && requires_grad(snapshot->content) == snapshot->grad &&
+         !memcmp(snapshot->bytes, (char *)snapshot->content + first_byte, last_byte - first_byte);
 }
 
-static Thing *thing_at(const GuardCache *cache, Py_ssize_t index) { return (Thing *)(cache->things + index * SIZE); }
+static Snapshot *snapshot_at(const GuardCache *cache, Py_ssize_t index) { return (Snapshot *)(cache->snapshots + index * SIZE); }
 
-static void forget(GuardCache *cache) {
+static void clear(GuardCache *cache) {
   cache->count = 0;
-  while (cache->noted) {
-    Thing *thing = thing_at(cache, --cache->noted);
-    if (thing->kind == DICT) end(thing);
+  while (cache->length) {
+    Snapshot *snapshot = snapshot_at(cache, --cache->length);
+    if (snapshot->kind == DICT) release_version(snapshot);
   }
 }
 
-/* Keep what the guards are about to look at; how many things that is. It counts for nothing until they are found to
- * hold. That it cannot be listed is no error: the guards will say why. */
-static Py_ssize_t remember(GuardCache *cache, PyObject *module) {
+/* Take snapshots of the objects that the guards will read, and return their number, or -1 with an exception. They are
+ * valid once the guards are found to hold. A list that cannot be computed is no error: the guards will fail, too. */
+static Py_ssize_t take_snapshots(GuardCache *cache, PyObject *module) {
   PyObject *listed = PyObject_CallOneArg(cache->watched, module), *items;
   if (!listed) {
     PyErr_Clear();
-    forget(cache);
+    clear(cache);
     return 0;
   }
-  items = PySequence_Fast(listed, "a list of things");
+  items = PySequence_Fast(listed, "a list of objects");
   Py_DECREF(listed);
   if (!items) return -1;
   Py_ssize_t count = PySequence_Fast_GET_SIZE(items);
-  forget(cache);
-  char *things = PyMem_Realloc(cache->things, count * SIZE + 1);
-  if (!things) {
+  clear(cache);
+  char *snapshots = PyMem_Realloc(cache->snapshots, count * SIZE + 1);
+  if (!snapshots) {
     Py_DECREF(items);
     PyErr_NoMemory();
     return -1;
   }
-  cache->things = things;
-  for (; cache->noted < count; cache->noted++)
-    if (look(thing_at(cache, cache->noted), PySequence_Fast_GET_ITEM(items, cache->noted))) {
-      PyErr_Clear(); /* a dict that cannot be watched: nothing is remembered */
-      forget(cache);
+  cache->snapshots = snapshots;
+  for (; cache->length < count; cache->length++)
+    if (take_snapshot(snapshot_at(cache, cache->length), PySequence_Fast_GET_ITEM(items, cache->length))) {
+      PyErr_Clear(); /* a dict that cannot be watched: the cache stays empty */
+      clear(cache);
       count = 0;
     }
-  cache->turn++;
+  cache->generation++;
   Py_DECREF(items);
   return count;
 }
@@ -239,36 +239,36 @@ static PyObject *cache_call(PyObject *self, PyObject *const *arguments, size_t f
   if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "a guard cache takes one module");
   PyObject *module = arguments[0];
   /* The head is compared by address: a call with another module of the same class is checked in full. */
-  if (cache->count && thing_at(cache, 0)->object == module) {
+  if (cache->count && snapshot_at(cache, 0)->object == module) {
     Py_ssize_t i = 0;
-    while (i < cache->count && unchanged(thing_at(cache, i))) i++;
+    while (i < cache->count && is_unchanged(snapshot_at(cache, i))) i++;
     if (i == cache->count) Py_RETURN_TRUE;
   }
-  /* What is there is noted before it is checked: a change in between will be seen the next time. An entry whose guards
-   * failed the last time is likely to be one of several about something that changes at each call: it notes nothing
-   * until they hold again. */
+  /* Snapshots are taken before the check: a change in between is found at the next call. If the guards of an entry
+   * failed the last time, they are likely to guard a value that changes at each call, with several entries: no
+   * snapshot is taken until they hold again. */
   Py_ssize_t count = 0;
   if (cache->failed) {
-    forget(cache);
-    cache->turn++;
-  } else if ((count = remember(cache, module)) < 0) {
+    clear(cache);
+    cache->generation++;
+  } else if ((count = take_snapshots(cache, module)) < 0) {
     return NULL;
   }
-  uint64_t turn = cache->turn;
+  uint64_t generation = cache->generation;
   PyObject *answer = PyObject_CallOneArg(cache->check, module);
   int held = answer ? PyObject_IsTrue(answer) : 0;
   cache->failed = held <= 0;
-  /* While ``check`` ran, another thread may have used this cache and written the list: it then is the other's. */
-  if (held > 0 && cache->turn == turn) cache->count = count;
+  /* While ``check`` ran, another thread may have called this cache and written the list, which then is of the other call. */
+  if (held > 0 && cache->generation == generation) cache->count = count;
   return answer;
 }
 
 static void cache_dealloc(PyObject *self) {
   GuardCache *cache = (GuardCache *)self;
-  forget(cache);
+  clear(cache);
   Py_XDECREF(cache->watched);
   Py_XDECREF(cache->check);
-  PyMem_Free(cache->things);
+  PyMem_Free(cache->snapshots);
   Py_TYPE(self)->tp_free(self);
 }
 
@@ -304,7 +304,7 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
-    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its TensorImpl, and which bytes of it to compare."},
+    {"setup", setup, METH_VARARGS, "Set the offset of the TensorImpl in a tensor object, and the range of its bytes to compare."},
     {NULL},
 };
 

@@ -1,14 +1,14 @@
 /* Conditions on sizes and numbers, evaluated in a fraction of a microsecond.
  *
- *   conditions(objects, numbers, constants, program, globals, otherwise)      asked about locals: True or False
+ *   conditions(objects, numbers, constants, program, globals, otherwise)      called with the locals: True or False
  *
  * A program is a list of (operation, operand) for a machine with a stack of 64-bit integers and doubles:
  *
  *   2 <= L['x'].size()[0]       CONSTANT 2 ; NUMBER 0 ; LESS_EQUAL ; HOLDS
  *   objects  ((ITEM of the locals, 'x'),)        numbers  ((SIZE of object 0, dim 0),)
  *
- * Whatever this machine does not know for certain (an overflow, a number of another type, a tensor of a subclass, a
- * name that is missing) it leaves to `otherwise`, the same conditions in Python, which is also how they are shown.
+ * In cases that this machine does not handle (an overflow, a number of another type, a tensor of a subclass, a missing
+ * name) it calls `otherwise`, the same conditions in Python, which is also how they are shown.
  * conditions.py writes the programs, and tests this file against Python before anything relies on it.
  *
  * In torch: SYMBOLIC_SHAPE_GUARD in torch/csrc/dynamo/guards.cpp, which compiles C++ for every set of conditions.
@@ -52,7 +52,7 @@ typedef struct {
   struct { int operation, operand; } program[];
 } Conditions;
 
-static Py_ssize_t tensor_offset = 0; /* where a torch.Tensor object keeps its at::Tensor; set by setup() */
+static Py_ssize_t tensor_offset = 0; /* of the at::Tensor within a torch.Tensor object; set by setup() */
 static PyObject *parameter_class;
 
 static int read_number(const Conditions *all, Py_ssize_t index, PyObject **found, Value *into) {
@@ -79,7 +79,7 @@ static int read_number(const Conditions *all, Py_ssize_t index, PyObject **found
   return YES;
 }
 
-/* A double of the same value; 0 where there may be none. */
+/* Convert to a double of the same value. Returns 0 if there may be none. */
 static int as_real(const Value *value, double *real) {
   if (!value->is_float && (value->whole > EXACT || value->whole < -EXACT)) return 0;
   *real = value->is_float ? value->real : (double)value->whole;
@@ -127,7 +127,7 @@ static int calculate(int operation, Value *left, const Value *right) {
     case GREATER: left->whole = a > b; return 1;
     case GREATER_EQUAL: left->whole = a >= b; return 1;
   }
-  return 0; /* floor, remainder, greatest and least of floats: Python knows their zeros and nans */
+  return 0; /* floor, remainder, greatest and least of floats: Python handles signed zeros and nans */
 }
 
 static int truth(const Value *value) { return value->is_float ? value->real != 0 : value->whole != 0; }
@@ -172,7 +172,7 @@ static PyObject *conditions_call(PyObject *self, PyObject *const *arguments, siz
   Conditions *all = (Conditions *)self;
   PyObject *found[MANY];
   Py_ssize_t computed = 0;
-  if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "conditions are asked about one dict");
+  if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "conditions take one argument, a dict of locals");
   for (; computed < all->objects; computed++) {
     Py_ssize_t owner = all->object[computed].owner;
     PyObject *base = owner >= 0 ? found[owner] : owner == LOCALS ? arguments[0] : all->globals, *key = all->object[computed].key;
@@ -188,7 +188,7 @@ static PyObject *conditions_call(PyObject *self, PyObject *const *arguments, siz
 
 static void conditions_dealloc(PyObject *self) {
   Conditions *all = (Conditions *)self;
-  Py_XDECREF(all->description); /* and with it all that it holds */
+  Py_XDECREF(all->description); /* owns all objects that the other fields refer to */
   Py_TYPE(self)->tp_free(self);
 }
 
@@ -202,7 +202,7 @@ static PyTypeObject ConditionsType = {
     .tp_dealloc = conditions_dealloc,
 };
 
-/* conditions(objects, numbers, constants, program, globals, otherwise): tuples of tuples, as the head of this file shows. */
+/* conditions(objects, numbers, constants, program, globals, otherwise): tuples of tuples, as in the example at the top of this file. */
 static PyObject *make(PyObject *module, PyObject *arguments) {
   PyObject *objects, *numbers, *constants, *program, *globals, *otherwise;
   if (!PyArg_ParseTuple(arguments, "O!O!O!O!OO", &PyTuple_Type, &objects, &PyTuple_Type, &numbers, &PyTuple_Type,
@@ -225,10 +225,10 @@ static PyObject *make(PyObject *module, PyObject *arguments) {
                           &all->number[all->numbers].property, &all->number[all->numbers].dim))
       goto failed;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); i++) {
-    PyObject *each = PyTuple_GET_ITEM(constants, i);
-    all->constant[i].is_float = PyFloat_Check(each);
-    if (PyFloat_Check(each)) all->constant[i].real = PyFloat_AS_DOUBLE(each);
-    else all->constant[i].whole = PyLong_AsLongLong(each);
+    PyObject *constant = PyTuple_GET_ITEM(constants, i);
+    all->constant[i].is_float = PyFloat_Check(constant);
+    if (PyFloat_Check(constant)) all->constant[i].real = PyFloat_AS_DOUBLE(constant);
+    else all->constant[i].whole = PyLong_AsLongLong(constant);
   }
   for (; all->length < PyTuple_GET_SIZE(program); all->length++)
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(program, all->length), "ii", &all->program[all->length].operation,
@@ -247,8 +247,8 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
 }
 
 static PyMethodDef functions[] = {
-    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its at::Tensor, and what class parameters have."},
-    {"conditions", make, METH_VARARGS, "Conditions that can be asked."},
+    {"setup", setup, METH_VARARGS, "Set the offset of the at::Tensor in a tensor object, and the class of parameters."},
+    {"conditions", make, METH_VARARGS, "Create a callable that evaluates conditions."},
     {NULL},
 };
 

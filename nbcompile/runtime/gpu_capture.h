@@ -1,13 +1,14 @@
-/* CUDA graphs: what a compiled graph launches is recorded once, and replayed by one call of the driver.
+/* CUDA graphs: record the launches of a compiled graph once, and replay them by one call of the driver.
  *
- *   begin_capture(pool), end_capture(whether to keep it)        around a call of the program; an executable graph
+ *   begin_capture(pool), end_capture(keep)                      around a call of the program; an executable graph
  *   make_recording(exec, ...)                                   the graph, its inputs and outputs as a Python object
- *   recording.run([input, ...], most bytes)                     a tuple of outputs; or a number: why not (REFUSALS)
+ *   recording.run([input, ...], most bytes)                     a tuple of outputs, or the reason of a refusal (Refusal)
  *
- * A recording reads and writes fixed addresses. An input is at the address where it was recorded, or is copied to the
- * buffer that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
+ * A recording reads and writes fixed addresses. An input has the address that was recorded, or is copied to the buffer
+ * that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
  * graph would overwrite is still used, its own or one of another graph of the pool (gpu_graph_memory.h), its content is
- * moved to memory of its own, under all the tensors that see it, before the graph runs. So no result changes afterwards.
+ * moved to memory of its own before the graph runs, and all tensors over its storage refer to that. So no result changes
+ * afterwards.
  *
  * In torch: torch/_inductor/cudagraph_trees.py, torch/csrc/cuda/Graph.cpp. Read next: nbcompile/gpu/cuda_graphs.py
  */
@@ -23,11 +24,11 @@ struct Capture {
   int device = 0, device_before = 0;
   c10::Stream stream_before = c10::Stream(c10::Stream::UNSAFE, c10::Device(CUDA, 0), 0);
   void *stream = nullptr;
-  std::unique_ptr<Kept> kept; /* until make_recording takes it */
+  std::unique_ptr<HeldBlocks> kept; /* until make_recording takes it */
 };
 thread_local Capture capture;
 
-/* A stream of our own to record on: the default stream cannot be. */
+/* A private stream for captures: the default stream cannot be captured. */
 c10::Stream capture_stream(int device) {
   static std::map<int, c10::Stream> streams;
   auto found = streams.find(device);
@@ -61,7 +62,7 @@ PyObject *begin_capture(PyObject *, PyObject *arguments) {
     return nullptr;
   }
   capture.active = true;
-  capture.kept = std::make_unique<Kept>(pool_of(pool));
+  capture.kept = std::make_unique<HeldBlocks>(pool_of(pool));
   int result = driver.begin_capture(capture.stream, THREAD_LOCAL_CAPTURE);
   if (!result) Py_RETURN_NONE;
   leave_capture();
@@ -92,7 +93,7 @@ PyObject *end_capture(PyObject *, PyObject *arguments) {
 
 /* ---------------------------------------------------------------- recordings */
 
-struct Recorded {
+struct RecordedGraph {
   enum Kind { STATIC, COPIED, OTHER };
   struct Input {
     Kind kind;
@@ -135,7 +136,7 @@ struct Recorded {
 
 struct Recording {
   PyObject_HEAD
-  Recorded *recorded;
+  RecordedGraph *recorded;
 };
 PyTypeObject RecordingType = {PyVarObject_HEAD_INIT(NULL, 0)};
 
@@ -160,41 +161,41 @@ bool is_on(const at::TensorBase &tensor, int device) {
 }
 
 /* The stride of a dimension of size one (or of an empty tensor) is never used. */
-bool same_layout(const at::TensorBase &tensor, const Recorded::Input &input, int device) {
+bool same_layout(const at::TensorBase &tensor, const RecordedGraph::Input &input, int device) {
   if (!is_on(tensor, device) || tensor.dtype() != input.dtype || tensor.dim() != (int64_t)input.sizes.size()) return false;
   for (int64_t i = 0; i < tensor.dim(); i++)
     if (tensor.size(i) != input.sizes[i] || (tensor.stride(i) != input.strides[i] && tensor.size(i) > 1)) return false;
   return true;
 }
 
-/* 1, 0, or -1 with an exception */
+/* Compare by type and value. Returns 1, 0, or -1 with an exception. */
 int same_value(PyObject *value, PyObject *known) {
   if (value == known) return 1;
   return Py_TYPE(value) == Py_TYPE(known) ? PyObject_RichCompareBool(value, known, Py_EQ) : 0;
 }
 
-size_t bytes_in_use(Recorded *recorded) {
+size_t bytes_in_use(RecordedGraph *recorded) {
   size_t total = 0;
   for (const auto &block : recorded->blocks_to_watch())
     if (used(*block)) total += block->bytes;
   return total;
 }
 
-PyObject *new_tensor(c10::Storage storage, const Recorded::Output &output, int64_t offset) {
+PyObject *new_tensor(c10::Storage storage, const RecordedGraph::Output &output, int64_t offset) {
   at::TensorBase tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA), output.dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides, offset);
   return wrap_tensor(tensor);
 }
 
-PyObject *output_of(Recorded *recorded, const Recorded::Output &output, PyObject *const *inputs, std::vector<c10::Storage> &storages) {
+PyObject *output_of(RecordedGraph *recorded, const RecordedGraph::Output &output, PyObject *const *inputs, std::vector<c10::Storage> &storages) {
   switch (output.source) {
-    case Recorded::GIVEN: return Py_NewRef(inputs[output.from]);
-    case Recorded::OBJECT: return Py_NewRef(output.object);
-    case Recorded::VIEW: {
+    case RecordedGraph::GIVEN: return Py_NewRef(inputs[output.from]);
+    case RecordedGraph::OBJECT: return Py_NewRef(output.object);
+    case RecordedGraph::VIEW: {
       const at::TensorBase &base = tensor_of(inputs[output.from]);
       return new_tensor(base.storage(), output, base.storage_offset() + output.offset);
     }
-    case Recorded::CREATED: break;
+    case RecordedGraph::CREATED: break;
   }
   Block &block = *recorded->blocks[output.from];
   c10::Storage &storage = storages[output.from];
@@ -206,7 +207,7 @@ PyObject *output_of(Recorded *recorded, const Recorded::Output &output, PyObject
   return new_tensor(storage, output, output.offset);
 }
 
-PyObject *outputs_of(Recorded *recorded, PyObject *const *inputs) {
+PyObject *outputs_of(RecordedGraph *recorded, PyObject *const *inputs) {
   std::vector<c10::Storage> storages(recorded->blocks.size());
   if (recorded->single) return output_of(recorded, recorded->outputs[0], inputs, storages);
   PyObject *results = PyTuple_New((Py_ssize_t)recorded->outputs.size());
@@ -218,12 +219,12 @@ PyObject *outputs_of(Recorded *recorded, PyObject *const *inputs) {
   return results;
 }
 
-/* REFUSALS: the inputs are those that were recorded; LAYOUT; -1 with an exception. */
-int check_inputs(const Recorded *recorded, PyObject *const *inputs, Py_ssize_t given) {
+/* Compare the inputs with the recorded ones. Returns REFUSALS if they match, LAYOUT if not, -1 with an exception. */
+int check_inputs(const RecordedGraph *recorded, PyObject *const *inputs, Py_ssize_t given) {
   if (given != (Py_ssize_t)recorded->inputs.size()) return LAYOUT;
   for (Py_ssize_t i = 0; i < given; i++) {
-    const Recorded::Input &input = recorded->inputs[i];
-    if (input.kind != Recorded::OTHER) {
+    const RecordedGraph::Input &input = recorded->inputs[i];
+    if (input.kind != RecordedGraph::OTHER) {
       if (!is_a_tensor(inputs[i]) || !same_layout(tensor_of(inputs[i]), input, recorded->device)) return LAYOUT;
       continue;
     }
@@ -233,10 +234,10 @@ int check_inputs(const Recorded *recorded, PyObject *const *inputs, Py_ssize_t g
   return REFUSALS;
 }
 
-/* run(inputs, most bytes of results in use, a function to call before, or None) -> the outputs, or a Refusal; raises what
-   the driver says */
+/* run(inputs, most bytes of results in use, a function to call before, or None) -> the outputs, or a Refusal; raises the
+   driver's errors */
 PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-  Recorded *recorded = ((Recording *)self)->recorded;
+  RecordedGraph *recorded = ((Recording *)self)->recorded;
   if (count != 3 || !PyList_CheckExact(arguments[0])) return PyErr_SetString(PyExc_TypeError, "run(list, bytes, function)"), nullptr;
   size_t most = PyLong_AsSize_t(arguments[1]);
   if (PyErr_Occurred()) return nullptr;
@@ -244,45 +245,46 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   int refusal = check_inputs(recorded, inputs, PyList_GET_SIZE(arguments[0])), capturing = 0;
   if (refusal < 0) return nullptr;
   if (refusal != REFUSALS) return PyLong_FromLong(refusal);
-  Entered entered(recorded->device);
+  CurrentDevice entered(recorded->device);
   if (!entered.inside) return nullptr;
   const GpuState *state = &entered.state;
   if (recorded->pool->stream != state->stream) return PyLong_FromLong(LAYOUT); /* what it writes is ordered on one stream */
   int result = driver.is_capturing(state->stream, &capturing);
-  if (result) return fail(result, "ask for the state of a stream", nullptr), nullptr;
+  if (result) return fail(result, "query the state of a stream", nullptr), nullptr;
   if (capturing) return PyLong_FromLong(IN_CAPTURE);
   for (size_t i = 0; i < recorded->inputs.size(); i++)
-    if (recorded->inputs[i].kind == Recorded::STATIC && address_of(tensor_of(inputs[i])) != recorded->inputs[i].address)
+    if (recorded->inputs[i].kind == RecordedGraph::STATIC && address_of(tensor_of(inputs[i])) != recorded->inputs[i].address)
       return PyLong_FromLong(ADDRESS);
   if (bytes_in_use(recorded) > most) return PyLong_FromLong(IN_USE);
   for (const auto &block : recorded->blocks_to_watch())
     if (move_out(state, *block)) return nullptr;
-  /* After that, as a result can be a random tensor itself; and before the copies, as Python may let another thread replay. */
+  /* The function runs after the moves, as a result can be a random tensor itself, and before the copies, as Python may let
+   * another thread replay. */
   if (arguments[2] != Py_None) {
     PyObject *drawn = PyObject_CallNoArgs(arguments[2]);
     if (!drawn) return nullptr;
     Py_DECREF(drawn);
   }
   for (size_t i = 0; i < recorded->inputs.size(); i++) {
-    const Recorded::Input &input = recorded->inputs[i];
-    if (input.kind == Recorded::COPIED && copy_bytes(state, input.address, address_of(tensor_of(inputs[i])), input.bytes)) return nullptr;
+    const RecordedGraph::Input &input = recorded->inputs[i];
+    if (input.kind == RecordedGraph::COPIED && copy_bytes(state, input.address, address_of(tensor_of(inputs[i])), input.bytes)) return nullptr;
   }
   if ((result = driver.launch_graph(recorded->executable, state->stream))) return fail(result, "replay a recorded graph", nullptr), nullptr;
   return outputs_of(recorded, inputs);
 }
 
-/* is_output(tensor) -> whether a recording wrote it, where it did */
+/* is_output(tensor) -> whether it is in the memory of a recording's outputs */
 PyObject *is_output(PyObject *, PyObject *value) {
   return PyBool_FromLong(is_a_tensor(value) && tensor_of(value).storage().data_ptr().get_deleter() == release_memory);
 }
 
-/* changed(inputs) -> the positions of static inputs that are elsewhere */
+/* changed(inputs) -> the positions of static inputs with another address */
 PyObject *recording_changed(PyObject *self, PyObject *inputs) {
-  Recorded *recorded = ((Recording *)self)->recorded;
+  RecordedGraph *recorded = ((Recording *)self)->recorded;
   PyObject *found = PyList_New(0);
   for (size_t i = 0; found && i < recorded->inputs.size() && (Py_ssize_t)i < PyList_GET_SIZE(inputs); i++) {
     PyObject *value = PyList_GET_ITEM(inputs, i);
-    if (recorded->inputs[i].kind != Recorded::STATIC || !is_a_tensor(value) || address_of(tensor_of(value)) == recorded->inputs[i].address) continue;
+    if (recorded->inputs[i].kind != RecordedGraph::STATIC || !is_a_tensor(value) || address_of(tensor_of(value)) == recorded->inputs[i].address) continue;
     PyObject *at = PyLong_FromSize_t(i);
     if (!at || PyList_Append(found, at)) Py_CLEAR(found);
     Py_XDECREF(at);
@@ -291,12 +293,12 @@ PyObject *recording_changed(PyObject *self, PyObject *inputs) {
 }
 
 void recording_dealloc(PyObject *self) {
-  Recorded *recorded = ((Recording *)self)->recorded;
+  RecordedGraph *recorded = ((Recording *)self)->recorded;
   if (recorded) {
     if (Py_IsInitialized() && recorded->executable) driver.destroy_executable(recorded->executable);
     for (auto &input : recorded->inputs) Py_XDECREF(input.value);
     for (auto &output : recorded->outputs) Py_XDECREF(output.object);
-    /* Outputs that are still used hold their memory themselves. */
+    /* Outputs that are still used own their memory. */
     for (auto &block : recorded->blocks) block->hold.reset(), block->owner = nullptr;
     recorded->pool->prune();
     delete recorded;
@@ -305,19 +307,19 @@ void recording_dealloc(PyObject *self) {
 }
 
 PyMethodDef recording_methods[] = {
-    {"run", (PyCFunction)(void (*)(void))recording_run, METH_FASTCALL, "Replay it."},
-    {"changed", recording_changed, METH_O, "Which static inputs are elsewhere."},
+    {"run", (PyCFunction)(void (*)(void))recording_run, METH_FASTCALL, "Replay the graph."},
+    {"changed", recording_changed, METH_O, "Return the positions of static inputs with another address."},
     {nullptr},
 };
 
-/* Describe one output; `seen` are the tensors that the program was given while it was recorded, of which the first `given`
-   are the caller's (others are buffers of our own: what is returned of them is a result as any other). */
-int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssize_t given) {
-  Recorded::Output output{Recorded::OBJECT, 0, caffe2::TypeMeta(), {}, {}, 0, nullptr};
+/* Describe one output; `seen` are the program's arguments during the recording, of which the first `given` are the caller's (the
+   others are private buffers: an output over their memory is a result as any other). */
+int describe_output(RecordedGraph *recorded, PyObject *value, PyObject *seen, Py_ssize_t given) {
+  RecordedGraph::Output output{RecordedGraph::OBJECT, 0, caffe2::TypeMeta(), {}, {}, 0, nullptr};
   for (Py_ssize_t i = 0; i < given; i++)
-    if (PyList_GET_ITEM(seen, i) == value) output.source = Recorded::GIVEN, output.from = (size_t)i;
+    if (PyList_GET_ITEM(seen, i) == value) output.source = RecordedGraph::GIVEN, output.from = (size_t)i;
   if (!is_a_tensor(value)) {
-    if (output.source == Recorded::OBJECT) output.object = Py_NewRef(value);
+    if (output.source == RecordedGraph::OBJECT) output.object = Py_NewRef(value);
     recorded->outputs.push_back(output);
     return 0;
   }
@@ -328,17 +330,17 @@ int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssiz
   output.strides = numbers_of(tensor.strides());
   output.offset = tensor.storage_offset();
   auto *storage = tensor.storage().unsafeGetStorageImpl();
-  if (output.source == Recorded::OBJECT) {
-    output.source = Recorded::CREATED;
+  if (output.source == RecordedGraph::OBJECT) {
+    output.source = RecordedGraph::CREATED;
     for (Py_ssize_t i = 0; i < given; i++) {
       PyObject *input = PyList_GET_ITEM(seen, i);
       if (!is_a_tensor(input) || tensor_of(input).storage().unsafeGetStorageImpl() != storage) continue;
-      output.source = Recorded::VIEW;
+      output.source = RecordedGraph::VIEW;
       output.from = (size_t)i;
       output.offset -= tensor_of(input).storage_offset();
     }
   }
-  if (output.source == Recorded::CREATED) {
+  if (output.source == RecordedGraph::CREATED) {
     void *address = storage->mutable_data();
     for (output.from = 0; output.from < recorded->blocks.size() && recorded->blocks[output.from]->address != address; output.from++) {}
     if (!address || output.from == recorded->blocks.size()) {
@@ -352,20 +354,20 @@ int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssiz
   return 0;
 }
 
-void describe_input(Recorded *recorded, PyObject *value, PyObject *seen) {
+void describe_input(RecordedGraph *recorded, PyObject *value, PyObject *seen) {
   if (!is_a_tensor(value)) {
-    recorded->inputs.push_back({Recorded::OTHER, caffe2::TypeMeta(), {}, {}, nullptr, 0, Py_NewRef(value)});
+    recorded->inputs.push_back({RecordedGraph::OTHER, caffe2::TypeMeta(), {}, {}, nullptr, 0, Py_NewRef(value)});
     return;
   }
   const at::TensorBase &tensor = tensor_of(value), &buffer = tensor_of(seen);
   bool copied = value != seen;
-  recorded->inputs.push_back({copied ? Recorded::COPIED : Recorded::STATIC, tensor.dtype(), numbers_of(tensor.sizes()), numbers_of(tensor.strides()),
+  recorded->inputs.push_back({copied ? RecordedGraph::COPIED : RecordedGraph::STATIC, tensor.dtype(), numbers_of(tensor.sizes()), numbers_of(tensor.strides()),
                               address_of(buffer), copied ? span(tensor) : 0, nullptr});
   if (copied) recorded->buffers.push_back(buffer);
 }
 
-/* make_recording(pool, executable graph, inputs, what the program was given for each, how many are the caller's, its
-   result) */
+/* make_recording(pool, executable graph, inputs, the program's argument for each, the number of the caller's, its result)
+   */
 PyObject *make_recording(PyObject *, PyObject *arguments) {
   PyObject *pool, *inputs, *seen, *result;
   unsigned long long executable;
@@ -373,7 +375,7 @@ PyObject *make_recording(PyObject *, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "O!KO!O!nO", &GraphPoolType, &pool, &executable, &PyList_Type, &inputs, &PyList_Type, &seen, &given, &result)) return nullptr;
   Recording *created = PyObject_New(Recording, &RecordingType);
   if (!created) return nullptr;
-  Recorded *recorded = created->recorded = new Recorded();
+  RecordedGraph *recorded = created->recorded = new RecordedGraph();
   recorded->pool = pool_of(pool);
   recorded->device = recorded->pool->device;
   recorded->executable = (void *)(uintptr_t)executable;

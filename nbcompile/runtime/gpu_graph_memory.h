@@ -1,19 +1,19 @@
 /* The memory of recorded graphs: pools that the graphs of a stream share, and the outputs in them that are still used.
  *
  *   make_pool(device)    a pool of the current stream
- *   pool.ready()         whether a graph can be recorded in it; frees the memory of outputs that nobody uses
- *   pool.idle()          whether its memory may be given back
+ *   pool.ready()         whether a graph can be recorded in it; frees the memory of unused outputs
+ *   pool.idle()          whether its memory may be released
  *
- * Graphs of one stream run one after the other, so their temporaries may lie in the same memory. What must not be
- * overwritten are outputs that are still used:
+ * Graphs of one stream run one after the other, so their temporaries may share memory. Outputs that are still used
+ * must not be overwritten:
  *
- *   a block      memory of outputs of one recording. While it is held, the allocator gives it to nobody else.
+ *   a block      memory of outputs of one recording. While it is held, the allocator does not reuse it.
  *   kept         the blocks that were held while a graph was recorded: that graph writes none of them
  *   watched      all other blocks of the pool, and the graph's own: before it runs, their content is moved away if an
  *                output is still used
  *
- * A block that is neither used nor held may lie in the memory of other graphs. If it is used again when a graph is to be
- * recorded, nothing protects it, and the pool is not ready: the graph begins another pool.
+ * A block that is neither used nor held may overlap the memory of other graphs. If it is used again when a graph is to be
+ * recorded, nothing protects it, and the pool is not ready: the graph is recorded in a new pool.
  *
  * In torch: torch/_inductor/cudagraph_trees.py, c10/cuda/CUDACachingAllocator.cpp. Read next: gpu_capture.h
  */
@@ -23,15 +23,15 @@ void release_memory(void *context) { delete (Hold *)context; }
 struct Block {
   void *address;
   size_t bytes;
-  bool pooled; /* no: the buffer of a copied input, which is in no pool */
-  c10::weak_intrusive_ptr<c10::StorageImpl> last; /* the storage that the latest call gave out */
+  bool pooled; /* false: the buffer of a copied input, which is in no pool */
+  c10::weak_intrusive_ptr<c10::StorageImpl> last; /* the storage of the latest call's output */
   Hold hold;
-  std::weak_ptr<at::TensorBase> held; /* by `hold`, or by the outputs of a recording that is gone */
-  const void *owner;            /* the recording; null when it is gone */
+  std::weak_ptr<at::TensorBase> held; /* by `hold`, or by the outputs of a destroyed recording */
+  const void *owner;            /* the recording; null once it is destroyed */
 };
 using SharedBlock = std::shared_ptr<Block>;
 
-/* The storage of an output that is still used, as far as a graph would overwrite it. */
+/* The storage of an output that is still used and that a graph would overwrite; null if there is none. */
 c10::intrusive_ptr<c10::StorageImpl> used(const Block &block) {
   if (block.last.expired()) return {};
   auto storage = block.last.lock();
@@ -61,7 +61,7 @@ struct MemoryPool {
     return std::all_of(blocks.begin(), blocks.end(), [](const SharedBlock &block) { return !used(*block) || !block->held.expired(); });
   }
 
-  /* Memory without another owner is returned to the allocator; a constant of the graph, say, does not. */
+  /* Return memory without another owner to the allocator; a constant of the graph, for example, has one. */
   void free_unused() {
     for (auto &block : blocks)
       if (block->hold && !used(*block) && block->hold.use_count() == 1 && block->hold->storage().use_count() == 1) block->hold.reset();
@@ -69,13 +69,13 @@ struct MemoryPool {
 };
 using SharedPool = std::shared_ptr<MemoryPool>;
 
-/* What is held while a graph is recorded. */
-struct Kept {
+/* The blocks that are held while a graph is recorded. */
+struct HeldBlocks {
   SharedPool pool;
   std::vector<Hold> holds;
   std::vector<Range> ranges;
 
-  explicit Kept(SharedPool given) : pool(std::move(given)) {
+  explicit HeldBlocks(SharedPool given) : pool(std::move(given)) {
     for (const auto &block : pool->blocks)
       if (Hold hold = block->held.lock()) {
         holds.push_back(std::move(hold));
@@ -98,7 +98,7 @@ int copy_bytes(const GpuState *state, void *into, const void *from, size_t bytes
   return result ? fail(result, "copy an input of a recorded graph", nullptr) : 0;
 }
 
-/* Move the content of an output to memory of its own: every tensor over this storage sees it there. */
+/* Move the content of an output to memory of its own: all tensors over this storage refer to that. */
 int move_out(const GpuState *state, const Block &block) {
   auto storage = used(block);
   if (!storage) return 0;
@@ -126,7 +126,7 @@ SharedPool &pool_of(PyObject *value) { return *((GraphPool *)value)->pool; }
 PyObject *make_pool(PyObject *, PyObject *device) {
   int number = (int)PyLong_AsLong(device);
   if (PyErr_Occurred()) return nullptr;
-  Entered entered(number);
+  CurrentDevice entered(number);
   if (!entered.inside) return nullptr;
   GraphPool *created = PyObject_New(GraphPool, &GraphPoolType);
   if (created) created->pool = new SharedPool(new MemoryPool{number, entered.state.stream, {}});
@@ -135,7 +135,7 @@ PyObject *make_pool(PyObject *, PyObject *device) {
 
 PyObject *pool_ready(PyObject *self, PyObject *) {
   auto &pool = pool_of(self);
-  Entered entered(pool->device);
+  CurrentDevice entered(pool->device);
   if (!entered.inside) return nullptr;
   if (pool->stream != entered.state.stream) Py_RETURN_FALSE;
   pool->prune();
@@ -152,7 +152,7 @@ void pool_dealloc(PyObject *self) {
 }
 
 PyMethodDef pool_methods[] = {
-    {"ready", pool_ready, METH_NOARGS, "Whether a graph can be recorded in it."},
-    {"idle", pool_idle, METH_NOARGS, "Whether its memory may be given back."},
+    {"ready", pool_ready, METH_NOARGS, "Return whether a graph can be recorded in it."},
+    {"idle", pool_idle, METH_NOARGS, "Return whether its memory may be released."},
     {nullptr},
 };

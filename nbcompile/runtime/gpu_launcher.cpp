@@ -7,8 +7,8 @@
  * memory from the allocator that torch has registered for the device, launches from libcuda's own functions. So there is
  * one build for the CPU wheel of torch (under the stand-in driver) and for the CUDA wheels.
  *
- * A launch is prepared once: the module is loaded, its parameters are counted. What is left for a call is to compare the
- * pointers with the promised alignment, to point at the arguments, and cuLaunchKernel.
+ * A launch is prepared once: the module is loaded, its parameters are counted. A call only compares the pointers
+ * with the guaranteed alignment, points at the arguments, and calls cuLaunchKernel.
  *
  * In torch: torch/csrc/inductor/static_launcher/cuda.cpp. Read next: nbcompile/runtime/gpu_launcher.py
  */
@@ -63,8 +63,8 @@ struct Driver {
 } driver;
 
 Py_ssize_t tensor_offset = 0;
-PyObject *on_error = nullptr;  /* (CUresult, its text, what was done, kernel) -> raises */
-PyObject *on_memory = nullptr; /* () -> frees what nobody uses */
+PyObject *on_error = nullptr;  /* (CUresult, its text, the attempted action, kernel) -> raises */
+PyObject *on_memory = nullptr; /* () -> frees unused memory */
 PyObject *out_of_memory = nullptr;
 
 const at::TensorBase &tensor_of(PyObject *value) { return *(const at::TensorBase *)((char *)value + tensor_offset); }
@@ -73,7 +73,7 @@ int fail(int result, const char *what, PyObject *kernel) {
   const char *text = "";
   if (driver.text) driver.text(result, &text);
   PyObject *answer = PyObject_CallFunction(on_error, "issO", result, text ? text : "", what, kernel ? kernel : Py_None);
-  if (answer) PyErr_SetString(PyExc_SystemError, "the driver failed and nobody said why");
+  if (answer) PyErr_SetString(PyExc_SystemError, "the driver failed, and the error handler raised no exception");
   Py_XDECREF(answer);
   return -1;
 }
@@ -93,9 +93,9 @@ const c10::impl::DeviceGuardImplInterface *guard() { return c10::impl::getDevice
 
 thread_local bool has_context = false;
 
-/* A thread that has not used CUDA yet has no current context, and torch's guard makes none where its device is the first
- * one: memory may come from torch's cache, and the driver would refuse the launch. The device's primary context is the
- * one that torch uses. */
+/* A thread that has not used CUDA yet has no current context, and torch's guard creates none if its device is the first
+ * one: memory may come from torch's cache, and the driver would refuse the launch. Torch uses the device's primary
+ * context, so it becomes current here. */
 int with_context(int device, PyObject *kernel) {
   void *context = nullptr;
   int result = driver.context(&context);
@@ -124,23 +124,23 @@ int enter(int device, GpuState *state) {
   return -1;
 }
 
-struct Entered {
+struct CurrentDevice {
   GpuState state;
   bool inside;
-  explicit Entered(int device) : inside(!enter(device, &state)) {}
-  ~Entered() { if (inside) leave(&state); }
+  explicit CurrentDevice(int device) : inside(!enter(device, &state)) {}
+  ~CurrentDevice() { if (inside) leave(&state); }
 };
 
 /* ---------------------------------------------------------------- memory */
 
-/* Garbage that Python has not collected may hold memory: it is freed, and an allocation is tried once more. */
+/* Run the garbage collector: uncollected objects may hold memory. */
 int free_unused() {
   PyObject *freed = PyObject_CallNoArgs(on_memory);
   Py_XDECREF(freed);
   return freed ? 0 : -1;
 }
 
-/* Calls an allocation; once more after unused memory was freed, if there was too little. */
+/* Allocate; if there is too little memory, free unused memory and try once more. */
 template <typename Allocate> int allocate_twice_at_most(Allocate allocate) {
   for (int attempt = 0;; attempt++) {
     try {
@@ -190,7 +190,7 @@ int load(GpuKernel *kernel, int which, PyObject *created) {
     PyErr_Format(PyExc_ValueError, "%U takes %d parameters, and %d are given", kernel->name, parameters, kernel->tensors + kernel->sizes);
     return -1;
   }
-  Entered entered(kernel->device);
+  CurrentDevice entered(kernel->device);
   if (!entered.inside) return -1;
   void *module = nullptr, *function = nullptr;
   int result = with_context(kernel->device, kernel->name);
@@ -218,11 +218,11 @@ std::recursive_mutex loading;
 int need_unaligned(GpuKernel *kernel) {
   PyObject *created = PyObject_CallNoArgs(kernel->unaligned);
   if (!created) return -1;
-  /* A driver may let another thread run Python before the load is over, so Python's own lock does not order the loads. A
-   * thread waits without Python's lock: who loads may need it. */
-  std::unique_lock<std::recursive_mutex> turn(loading, std::defer_lock);
+  /* A driver may let another thread run Python before the load has finished, so the GIL does not order the loads. A thread
+   * waits without the GIL: the loading thread may need it. */
+  std::unique_lock<std::recursive_mutex> lock(loading, std::defer_lock);
   Py_BEGIN_ALLOW_THREADS;
-  turn.lock();
+  lock.lock();
   Py_END_ALLOW_THREADS;
   int status = kernel->function[1] ? 0 : load(kernel, 1, created);
   Py_DECREF(created);
@@ -238,7 +238,7 @@ constexpr int64_t MOST_BLOCKS[3] = {0x7fffffff, 65535, 65535};
 /* One launch on the stream of an entered device. An empty grid is not launched. */
 int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &grid, const GpuState *state) {
   GpuKernel *kernel = (GpuKernel *)given;
-  static uint64_t nothing = 0; /* what Triton's profiler would have */
+  static uint64_t nothing = 0; /* the argument of Triton's profiler */
   void *parameters[MOST_PARAMETERS];
   uintptr_t all = 0;
   int count = 0;
@@ -255,7 +255,7 @@ int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &
   for (int i = 0; i < kernel->sizes; i++) parameters[count++] = (void *)&sizes[i];
   int which = all % ALIGNMENT != 0;
   if (!kernel->function[which] && need_unaligned(kernel)) return -1;
-  /* Torch's allocator gives memory that is freed now to what the same stream is asked for later: the kernel is over then. */
+  /* Torch's allocator reuses memory that is freed now for later work of the same stream, which runs after the kernel. */
   c10::DataPtr scratch;
   void *address = nullptr;
   if (kernel->scratch[which]) {
@@ -264,15 +264,15 @@ int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &
     parameters[count++] = &address;
   }
   while (count < kernel->parameters[which]) parameters[count++] = &nothing;
-  /* A launch returns before the kernel runs, so its faults show at a synchronisation: in debug mode at once, with its
-   * name. What failed before, an operator of the library perhaps, is not to have this name. */
+  /* A launch returns before the kernel runs, so its faults are reported at a synchronisation: in debug mode at once, with
+   * the kernel's name. An earlier failure, of an operator of the library perhaps, must not be reported with this name. */
   int result = 0, before = 0;
   Py_BEGIN_ALLOW_THREADS;
   if (kernel->debug) before = driver.synchronize(state->stream);
   if (!before) result = driver.launch(kernel->function[which], (unsigned)grid.blocks[0], (unsigned)grid.blocks[1], (unsigned)grid.blocks[2], kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
   if (!before && !result && kernel->debug) result = driver.synchronize(state->stream);
   Py_END_ALLOW_THREADS;
-  if (before) return fail(before, "wait for what runs before", kernel->name);
+  if (before) return fail(before, "wait for earlier work", kernel->name);
   return result ? fail(result, kernel->debug ? "run" : "launch", kernel->name) : 0;
 }
 
@@ -315,12 +315,12 @@ PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, 
   int status = read_grid(blocks, &grid);
   Py_DECREF(blocks);
   if (status) return nullptr;
-  Entered entered(kernel->device);
+  CurrentDevice entered(kernel->device);
   if (!entered.inside || launch_grid(kernel, pointers, sizes, grid, &entered.state)) return nullptr;
   Py_RETURN_NONE;
 }
 
-/* A module is not unloaded while the interpreter goes down: the driver may be gone by then. */
+/* At interpreter shutdown no module is unloaded: the driver may already be unloaded. */
 void kernel_dealloc(PyObject *self) {
   GpuKernel *kernel = (GpuKernel *)self;
   if (Py_IsInitialized())
@@ -394,12 +394,12 @@ PyObject *open_driver(PyObject *, PyObject *arguments) {
 
 /* capability(device) -> (major, minor, multiprocessors) */
 PyObject *capability(PyObject *, PyObject *arguments) {
-  static const int asked[] = {75, 76, 16}; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR, _MULTIPROCESSOR_COUNT */
+  static const int attributes[] = {75, 76, 16}; /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR, _MULTIPROCESSOR_COUNT */
   int device, found[3];
   if (!PyArg_ParseTuple(arguments, "i", &device)) return nullptr;
   for (int i = 0; i < 3; i++) {
-    int result = driver.attribute(&found[i], asked[i], device);
-    if (result) return fail(result, "ask for the compute capability", nullptr), nullptr;
+    int result = driver.attribute(&found[i], attributes[i], device);
+    if (result) return fail(result, "query the compute capability", nullptr), nullptr;
   }
   return Py_BuildValue("iii", found[0], found[1], found[2]);
 }
@@ -422,7 +422,7 @@ PyObject *setup(PyObject *, PyObject *arguments) {
 PyObject *stream(PyObject *, PyObject *arguments) {
   int device;
   if (!PyArg_ParseTuple(arguments, "i", &device)) return nullptr;
-  Entered entered(device);
+  CurrentDevice entered(device);
   return entered.inside ? PyLong_FromVoidPtr(entered.state.stream) : nullptr;
 }
 
@@ -436,7 +436,7 @@ PyObject *empty_strided(PyObject *, PyObject *arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(strides); i++) stride.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)));
   if (PyErr_Occurred()) return nullptr;
   void *created;
-  Entered entered(device);
+  CurrentDevice entered(device);
   if (!entered.inside || allocate((int64_t)size.size(), size.data(), stride.data(), dtype, device, &created)) return nullptr;
   at::TensorBase *tensor = (at::TensorBase *)created;
   PyObject *wrapped = wrap_tensor(*tensor);
@@ -445,15 +445,15 @@ PyObject *empty_strided(PyObject *, PyObject *arguments) {
 }
 
 PyMethodDef functions[] = {
-    {"setup", setup, METH_VARARGS, "Say how errors are raised."},
+    {"setup", setup, METH_VARARGS, "Set the functions that raise errors and free memory."},
     {"open_driver", open_driver, METH_VARARGS, "Load and start the driver library."},
     {"make_kernel", make_kernel, METH_VARARGS, "A kernel, loaded for a device."},
     {"table", table, METH_NOARGS, "The address of the functions for launcher.c."},
-    {"capability", capability, METH_VARARGS, "What a device is."},
+    {"capability", capability, METH_VARARGS, "Return a device's compute capability and number of multiprocessors."},
     {"stream", stream, METH_VARARGS, "Torch's current stream of a device."},
     {"empty_strided", empty_strided, METH_VARARGS, "A new tensor on a device."},
-    {"begin_capture", begin_capture, METH_VARARGS, "Record what torch's current stream is asked for."},
-    {"end_capture", end_capture, METH_VARARGS, "An executable graph of what was recorded."},
+    {"begin_capture", begin_capture, METH_VARARGS, "Record the work of torch's current stream."},
+    {"end_capture", end_capture, METH_VARARGS, "End the recording, and return an executable graph."},
     {"is_output", is_output, METH_O, "Whether a recording wrote a tensor."},
     {"make_pool", make_pool, METH_O, "Memory for the graphs of the current stream."},
     {"make_recording", make_recording, METH_VARARGS, "An executable graph with its inputs and outputs."},

@@ -3,7 +3,7 @@
 #define NBCOMPILE_GPU_TABLE
 #include <stdint.h>
 
-/* The device that a call has created current, and the one to go back to. */
+/* The current device and stream of a call, and the device to restore after it. */
 typedef struct {
   int device, before;
   void *stream;

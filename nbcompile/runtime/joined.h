@@ -2,8 +2,8 @@
  *
  *     views.joined(run, (0,), 1)     called as joined(x, ...): run(x, ...), then the views, which replace result 0
  *
- * The views are a Program of view operators, which autograd records in the mode of the call; `run`, the graph itself, it
- * must not record (1) where ATen's operators may run in it.
+ * The views are a Program of view operators, which autograd records in the mode of the call. The graph itself, `run`, must not
+ * be recorded (1) if ATen's operators may run in it.
  *
  * In torch: gen_alias_from_base in torch/_functorch/_aot_autograd/functional_utils.py
  */

@@ -14,8 +14,8 @@
  *                FREE 2
  *     outputs    slot 3
  *
- * A call checks its inputs against the shapes that were compiled, computes the symbolic sizes, runs the steps and
- * frees the slots. Inputs that do not match take the Python wrapper, which reports the error.
+ * A call checks its inputs against the compiled shapes, computes the symbolic sizes, runs the steps and
+ * frees the slots. If inputs do not match, the Python wrapper runs instead, which reports the error.
  *
  * torch's C++ headers take seconds to compile. This file uses the C functions that torch exports for
  * ahead-of-time compiled models (aoti_torch_*), whose ABI is stable, and two C++ symbols by their mangled
@@ -31,7 +31,7 @@
 #include <string.h>
 
 typedef int64_t i64;
-typedef void *Handle; /* an at::Tensor*, owned by whoever created it */
+typedef void *Handle; /* an at::Tensor*; the code that created it owns it */
 
 extern int aoti_torch_get_data_ptr(Handle, void **);
 extern int aoti_torch_get_dim(Handle, i64 *);
@@ -105,7 +105,7 @@ static int run(KernelFunction function, void **buffers, const i64 *sizes, int le
   /* on_error raises; a return would be an internal error. */
   PyObject *answer =
       PyObject_CallFunction(on_error, "OLLL", name, (long long)context.site, (long long)context.index, (long long)context.size);
-  if (answer) PyErr_SetString(PyExc_SystemError, "a kernel failed and nobody said why");
+  if (answer) PyErr_SetString(PyExc_SystemError, "a kernel failed, and its error handler raised no exception");
   Py_XDECREF(answer);
   return -1;
 }
@@ -223,11 +223,11 @@ typedef struct {
   Layout layout;            /* ALLOCATE, VIEW */
   PyObject *target, *forms, *keywords; /* CALL; borrowed from Program.description, as all objects here */
   const char *operator_name, *overload; /* CALL, by the dispatcher: its name; NULL: in Python */
-  const i64 *codes;         /* of which these are the arguments, */
-  Py_ssize_t returns;       /* and which has so many results */
-  void *direct;             /* CALL: its own function, of which `codes` are the words of a call; NULL: none */
-  PyObject *texts;          /* CALL: that these are addresses of */
-  Py_ssize_t tensors;       /* CALL, by its own function: how many of the slots are read */
+  const i64 *codes;         /* the arguments, encoded */
+  Py_ssize_t returns;       /* the number of results */
+  void *direct;             /* CALL: address of the operator's C++ function, whose argument words are `codes`; NULL: none */
+  PyObject *texts;          /* CALL: strings whose addresses are in `codes` */
+  Py_ssize_t tensors;       /* CALL, with `direct`: the number of slots that are read */
   Py_ssize_t zeros;         /* CALL: does nothing if the elements of this slot are 0; -1: none */
   Result *result;           /* CALL, CONVOLVE */
   int views;                /* CALL: its results are views of its arguments, for autograd, too */
@@ -256,8 +256,8 @@ typedef struct {
 typedef struct {
   PyObject_HEAD
   vectorcallfunc vectorcall;
-  Py_ssize_t given;  /* how many arguments it takes */
-  Py_ssize_t inputs; /* these, and the tensors that the graph itself holds: the first slots */
+  Py_ssize_t given;  /* number of arguments */
+  Py_ssize_t inputs; /* arguments and the graph's own tensors (constants): the first slots */
   Py_ssize_t slots, steps, outputs, widest;
   int single, calls; /* returns one value and no tuple; calls operators of torch */
   int device;        /* the GPU that it launches on; -1: none */
@@ -265,12 +265,12 @@ typedef struct {
   Step *step;
   Output *output;
   i64 *numbers;          /* every size, stride and slot list */
-  Py_ssize_t count, values, holes; /* how many numbers; of which so many are one of the values that a call works out */
+  Py_ssize_t count, values, holes; /* how many numbers; and how many of them are run-time values */
   struct Value *value;
   struct Hole *hole;
   PyObject *description; /* the tuples it was built from: owns the names */
-  PyObject *constants;   /* a tuple: the tensors that the graph itself holds */
-  PyObject *slow;        /* called with the list of inputs when one is not as expected */
+  PyObject *constants;   /* a tuple: the graph's own tensors */
+  PyObject *slow;        /* called with the list of inputs if one does not match */
   PyObject *on_error, *owner;
 } Program;
 
@@ -296,8 +296,8 @@ static int fits(PyObject *value, const Layout *expected) {
 
 static int is_unknown(const Layout *layout) { return layout->dim == ANYTHING; }
 
-/* The slots of one call. A slot holds an input, a tensor that the program allocated (created, owned), or the result of an
- * operator (held). */
+/* The slots of one call. A slot holds an input, a tensor that the program allocated (`created`, owned), or the result of an
+ * operator (`held`). */
 typedef struct {
   Program *program;
   PyObject **inputs; /* NULL: freed */
@@ -446,7 +446,7 @@ static int interpret(Program *program, const Slots *slots) {
       case ALLOCATE: {
         Layout layout = layout_now(slots, &step->layout);
         if (allocate(&layout, &slots->created[step->slot])) {
-          /* What was not allocated must not be released at the end of the call. */
+          /* A tensor that was not allocated must not be released at the end of the call. */
           slots->created[step->slot] = NULL;
           return PyErr_Occurred() ? -1 : 1;
         }
@@ -497,8 +497,8 @@ static PyObject *results_of(Program *program, const Slots *slots) {
   return result;
 }
 
-/* Slow path: inputs that do not match the compiled shapes go to the Python wrapper, which reports the error. What is
-   owned goes into the list, so that the wrapper frees it as early. */
+/* Slow path: call the Python wrapper, which reports why inputs do not match the compiled shapes. Owned inputs are moved
+   into its list, so that the wrapper can free them as early. */
 static PyObject *program_slowly(Program *program, PyObject **inputs, Py_ssize_t given, int owned) {
   PyObject *list = PyList_New(given);
   if (!list) return NULL;
@@ -669,7 +669,7 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
       return 0;
     case FREE:
       if (read_slot(PyTuple_GET_ITEM(text, 1), program->slots, &step->slot)) return -1;
-      /* An argument may be freed, a tensor that the graph holds may not. */
+      /* An argument may be freed, a constant of the graph may not. */
       if (step->slot >= program->inputs || step->slot < program->given) return 0;
       break;
     case VIEW: {
@@ -773,7 +773,7 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
   }
   for (Py_ssize_t i = program->given; i < program->inputs; i++)
     if (!fits(PyTuple_GET_ITEM(constants, i - program->given), &program->input[i])) {
-      PyErr_SetString(PyExc_ValueError, "a tensor that the graph holds is not as it was");
+      PyErr_SetString(PyExc_ValueError, "a constant of the graph has changed its layout");
       goto failed;
     }
   for (Py_ssize_t i = 0; i < program->steps; i++)
@@ -813,7 +813,7 @@ static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_
   Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS, NULL};
   Layout layout = {0};
   Handle created;
-  /* Any other call (a device, a type that is not in the table) goes to torch. */
+  /* Any other call (a device, a type that is not in the table) is torch's. */
   int only_dtype = given == 2 && keywords && PyTuple_GET_SIZE(keywords) == 1;
   PyObject *number = only_dtype ? PyDict_GetItem(dtype_numbers, arguments[2]) : NULL;
   if (!number) return PyObject_Vectorcall(torch_empty_strided, arguments, given, keywords);
@@ -847,12 +847,12 @@ static PyObject *use_gpu(PyObject *module, PyObject *address) {
 }
 
 static PyMethodDef functions[] = {
-    {"use_gpu", use_gpu, METH_O, "Take the functions of gpu_launcher.cpp."},
+    {"use_gpu", use_gpu, METH_O, "Set the table of functions of gpu_launcher.cpp."},
     {"empty_strided", (PyCFunction)(void (*)(void))empty_strided, METH_FASTCALL | METH_KEYWORDS, "A new tensor."},
-    {"pool_setup", pool_setup, METH_VARARGS, "Where to read who owns a storage: output_pool.py's WordOffsets."},
-    {"pool_clear", pool_clear, METH_NOARGS, "Keep nothing any longer."},
-    {"pool_state", pool_state, METH_NOARGS, "(blocks, idle ones, bytes, hits)."},
-    {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its at::Tensor, and torch's numbers of dtypes."},
+    {"pool_setup", pool_setup, METH_VARARGS, "Set the offsets of a storage's reference counts: output_pool.py's WordOffsets."},
+    {"pool_clear", pool_clear, METH_NOARGS, "Release all blocks."},
+    {"pool_state", pool_state, METH_NOARGS, "Return (blocks, idle blocks, bytes, hits)."},
+    {"setup", setup, METH_VARARGS, "Set the offset of the at::Tensor in a tensor object, and torch's numbers of dtypes."},
     {"describe", describe, METH_O, "(dtype, sizes, strides, data pointer) of a CPU tensor."},
     {"make_kernel", make_kernel, METH_VARARGS, "One generated function as a callable."},
     {"make_program", make_program, METH_VARARGS, "One graph as a callable."},

@@ -1,8 +1,9 @@
 /* The part of the launcher that is C++: a matrix product by oneDNN (operators.h says which ones), and what surrounds an
- * operator while it runs: torch's guard that excludes dispatch keys, and its handler that makes Python warnings.
+ * operator while it runs: torch's guard that excludes dispatch keys, and its handler that converts warnings to Python's.
  *
- * It is C++ because what oneDNN throws must not fly through frames of C. No header of torch's is read; functions are
- * known by their mangled names, which hold the types of their arguments, so that another torch's are not taken for them.
+ * It is C++ because an exception of oneDNN must not unwind through frames of C. No header of torch's is included; functions
+ * are declared by their mangled names, which contain the types of their arguments: a torch with other types has no such
+ * symbol.
  *
  * In torch: aten/src/ATen/native/mkldnn/Matmul.cpp
  */
@@ -10,7 +11,7 @@ extern "C" {
 
 __attribute__((weak)) void onednn_product(const void *left, const void *right, const void *result, float beta, float alpha)
     __asm__("_ZN2at6native13mkldnn_matmulERKNS_6TensorES3_S3_ff");
-__attribute__((weak)) void *copy_values(void *into, const void *from, bool later) /* autograd does not see it */
+__attribute__((weak)) void *copy_values(void *into, const void *from, bool later) /* not recorded by autograd */
     __asm__("_ZN2at6native5copy_ERNS_6TensorERKS1_b");
 __attribute__((weak)) const void *torch_settings(void) __asm__("_ZN2at13globalContextEv");
 __attribute__((weak)) bool allows_onednn(const void *settings) __asm__("_ZNK2at7Context17userEnabledMkldnnEv");
@@ -30,12 +31,12 @@ void include_keys(void *guard) {
 __attribute__((weak)) void begin_warnings(void *handler) __asm__("_ZN5torch16PyWarningHandlerC1Ev");
 __attribute__((weak)) void end_warnings(void *handler) __asm__("_ZN5torch16PyWarningHandlerD1Ev");
 
-/* Keep what an operator of this thread warns of; `handler` is the memory of torch's handler object. */
-void keep_warnings(void *handler) {
+/* Capture the warnings of operators of this thread; `handler` is the memory of torch's handler object. */
+void capture_warnings(void *handler) {
   if (begin_warnings && end_warnings) begin_warnings(handler);
 }
-/* Warn as Python does, with the GIL held; nonzero, with a Python exception, if a filter makes an error of it. */
-int give_warnings(void *handler) {
+/* Issue the captured warnings in Python, with the GIL held. Returns nonzero, with a Python exception, if a filter turns one into an error. */
+int issue_warnings(void *handler) {
   try {
     if (begin_warnings && end_warnings) end_warnings(handler);
     return 0;
@@ -59,13 +60,13 @@ int call_function(void *function, const long *w) {
   }
 }
 
-/* An argument for what the dispatcher takes as an optional one, and deletes. */
+/* Box a value for an optional argument of the dispatcher, which deletes it. */
 void *boxed(unsigned long value) { return new unsigned long(value); }
 
-/* The memory of a vector whose items have other owners. */
+/* Free the memory of a vector whose items have other owners. */
 void free_array(void *start) { ::operator delete(start); }
 
-/* Return whether this torch exports oneDNN's matrix product, by its known names. */
+/* Return whether this torch exports oneDNN's matrix product, under these names. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)
   return onednn_product && copy_values && torch_settings && allows_onednn;

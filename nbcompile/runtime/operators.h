@@ -2,12 +2,12 @@
  *
  *   CALL       any operator: by its own function of C++, where it writes to nothing and there is a form for each argument
  *              (direct.py); else by torch's dispatcher, from C, where they are tensors and numbers (dispatched.py); else as
- *              Python would call it, with forms that say where tensors go
- *   PRODUCT    a matrix product into memory that a step before has created, by torch's C function or by oneDNN
+ *              Python would call it, with forms that mark the positions of tensors
+ *   PRODUCT    a matrix product into memory that an earlier step has created, by torch's C function or by oneDNN
  *   CONVOLVE   a convolution, by torch's C function
  *
- * The C functions go to the CPU's kernels without asking the dispatcher. A mode or a profiler would miss them, so
- * a program that calls any runs as its wrapper in Python while one is there (can_run).
+ * The C functions call the CPU's kernels directly, not through the dispatcher. A mode or a profiler would miss them, so
+ * while one is active, the Python wrapper runs instead of a program that contains any (can_run).
  *
  * In torch: torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h
  */
@@ -29,10 +29,10 @@ extern int has_onednn_products(void);                                           
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
 extern void exclude_keys(void *guard, unsigned long keys);                            /* launcher.cpp */
 extern void include_keys(void *guard);                                                /* launcher.cpp */
-extern void keep_warnings(void *handler);                                             /* launcher.cpp */
-extern int give_warnings(void *handler);                                              /* launcher.cpp */
+extern void capture_warnings(void *handler);                                             /* launcher.cpp */
+extern int issue_warnings(void *handler);                                              /* launcher.cpp */
 
-/* Elements of all arguments and results of an operator that is called with the GIL: to give it away and take it back costs
+/* Elements of all arguments and results of an operator that is called with the GIL held: releasing and acquiring it costs
  * 0.1 us. */
 static const i64 BRIEF = 4096;
 
@@ -93,7 +93,7 @@ static int hold(const Result *result, const Slots *slots, PyObject *value) {
     Py_SETREF(value, PyObject_CallFunction(result->adopt, "ONN", value, tuple_of(layout.sizes, layout.dim), tuple_of(layout.strides, layout.dim)));
   if (!value) return -1;
   slots->held[result->slot] = value;
-  if (!is_tensor(value) || is_unknown(&layout)) return 0; /* a token, say: no kernel reads it */
+  if (!is_tensor(value) || is_unknown(&layout)) return 0; /* for example a token: no kernel reads it */
   return aoti_torch_get_data_ptr(handle_of(value), &slots->pointers[result->slot]) ? 1 : 0;
 }
 
@@ -110,10 +110,10 @@ static int keep(const Result *result, const Slots *slots, Handle created) {
   return hold(result, slots, wrapped);
 }
 
-/* Forms of an argument of the dispatcher; more than that: what is given for an optional one. */
+/* Forms of an argument of the dispatcher; larger codes: an optional argument of the form that is left. */
 enum { PLAIN, TENSOR, LIST, OPTIONAL };
 
-/* Read an argument, and go on behind it; what it refers to is the dispatcher's. 0 on success. */
+/* Read an argument and advance past it; the dispatcher owns what it refers to. Returns 0 on success. */
 static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
   i64 form = *(*code)++, value = *(*code)++;
   void *created = NULL;
@@ -135,7 +135,7 @@ static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
   return status;
 }
 
-/* Take those of an operator's results that are asked for, and drop the others. 0, or -1 with a Python exception. */
+/* Store the results of an operator that the step uses, and drop the others. Returns 0, or -1 with a Python exception. */
 static int keep_results(const Step *step, const Slots *slots, uint64_t *stack, int status) {
   for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
     Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
@@ -209,14 +209,14 @@ static int call_directly(const Step *step, const Slots *slots) {
   words[0] = (i64)(uintptr_t)created;
   int status;
   Warnings warnings;
-  keep_warnings(&warnings);
+  capture_warnings(&warnings);
   PyThreadState *thread = is_brief(step, slots, step->tensors) ? NULL : PyEval_SaveThread();
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = call_function(step->direct, words);
   include_keys(&guard);
   if (thread) PyEval_RestoreThread(thread);
-  int raised = give_warnings(&warnings);
+  int raised = issue_warnings(&warnings);
   if (status) return raised ? -1 : 1;
   /* A tuple of C++ begins with its last item here. A tensor is one pointer, and its object is one word of memory. */
   uint64_t stack[MANY];
@@ -256,14 +256,14 @@ static int dispatch(const Step *step, const Slots *slots) {
     if (argument(slots, &code, &stack[i])) return 1;
   int status;
   Warnings warnings;
-  keep_warnings(&warnings);
+  capture_warnings(&warnings);
   Py_BEGIN_ALLOW_THREADS;
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = aoti_torch_call_dispatcher(step->operator_name, step->overload, stack);
   include_keys(&guard);
   Py_END_ALLOW_THREADS;
-  int raised = give_warnings(&warnings);
+  int raised = issue_warnings(&warnings);
   return status ? (raised ? -1 : 1) : keep_results(step, slots, stack, raised);
 }
 
@@ -278,20 +278,20 @@ static int is_zero(const Slots *slots, Py_ssize_t slot) {
       aoti_torch_get_strides(handle, &strides) || aoti_torch_get_data_ptr(handle, (void **)&element))
     return 0;
   for (i64 i = dim - 1; i >= 0; count *= sizes[i--])
-    if (sizes[i] != 1 && strides[i] != count) return 0; /* with gaps: not looked at */
+    if (sizes[i] != 1 && strides[i] != count) return 0; /* has gaps: not supported */
   for (i64 i = 0; i < count; i++)
     if (element[i]) return 0;
   return 1;
 }
 
-/* An operator's object gives what ATen warns of to nobody: it would be printed on the standard error. */
+/* A warning of ATen has no handler when an operator is called from C: it would be printed on the standard error. */
 static PyObject *call_with_warnings(PyObject *target, PyObject **arguments, Py_ssize_t count, PyObject *keywords) {
   PyObject *type, *value, *trace;
   Warnings warnings;
-  keep_warnings(&warnings);
+  capture_warnings(&warnings);
   PyObject *answer = PyObject_Vectorcall(target, arguments, count, keywords);
-  PyErr_Fetch(&type, &value, &trace); /* a warning must not meet the operator's own exception */
-  int raised = give_warnings(&warnings);
+  PyErr_Fetch(&type, &value, &trace); /* no exception may be set while a warning is issued */
+  int raised = issue_warnings(&warnings);
   if (raised && !type) Py_CLEAR(answer);
   else if (raised) PyErr_Clear();
   if (type) PyErr_Restore(type, value, trace);
@@ -384,7 +384,7 @@ static int multiply(const Step *step, const Slots *slots) {
   status = by_onednn(step, with) && by_aten(step, with);
   include_keys(&guard);
   if (thread) PyEval_RestoreThread(thread);
-  if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch said why on the standard error");
+  if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch printed the reason on the standard error");
   return status ? -1 : 0;
 }
 
@@ -402,7 +402,7 @@ static int convolve(const Step *step, const Slots *slots) {
   include_keys(&guard);
   if (thread) PyEval_RestoreThread(thread);
   if (status) {
-    PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");
+    PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch printed the reason on the standard error");
     return -1;
   }
   return keep(step->result, slots, created);
@@ -420,7 +420,7 @@ static int read_results(Program *program, PyObject *texts, Numbers *numbers, Ste
     PyObject *slot, *path, *dtype, *sizes, *strides;
     status = !PyArg_ParseTuple(PyTuple_GET_ITEM(texts, i), "OOOOOO", &slot, &path, &dtype, &sizes, &strides, &result->adopt) ||
              read_slot(slot, program->slots, &result->slot) || !(result->path = read_numbers(path, numbers, &result->depth));
-    /* Without a type: a view, as the operator makes it. */
+    /* Without a type: a view, as the operator returns it. */
     if (!status && dtype == Py_None) result->layout = (Layout){0, ANYTHING, program->numbers, program->numbers, NULL}, step->views = 1;
     else if (!status) status = read_layout(dtype, sizes, strides, NULL, numbers, &result->layout);
     if (!status && result->slot < program->inputs) status = (PyErr_SetString(PyExc_ValueError, "a result in an input's slot"), 1);
@@ -436,7 +436,7 @@ static int read_slots(Program *program, PyObject *values, Numbers *numbers, Step
   return right ? 0 : -1;
 }
 
-/* Return whether these are the numbers of one argument, and go on behind it. */
+/* Return whether these are the numbers of one argument, and advance past it. */
 static int is_argument(const Program *program, const i64 **code, const i64 *end) {
   if (end - *code < 2) return 0;
   i64 form = *(*code)++, value = *(*code)++;

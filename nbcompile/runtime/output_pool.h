@@ -1,15 +1,15 @@
-/* Memory for results and large intermediates, kept from one call to the next.
+/* A pool of memory for results and large intermediates, reused from one call to the next.
  *
- * The first touch of fresh memory costs more than computing what goes there: the kernel of the operating system
- * makes page after page. A block of a mebibyte or more is therefore kept here by a tensor of its own, the keeper,
- * and handed out as another tensor that shares the keeper's storage. When the keeper is the storage's only owner
- * again, the block goes to the next that asks for as many bytes.
+ * The first touch of fresh memory costs more than computing its content: the operating system maps page after
+ * page. A block of a mebibyte or more is therefore owned by a tensor of the pool, the keeper, and returned as another
+ * tensor that shares the keeper's storage. When the keeper is the storage's only owner again, the block is reused for
+ * the next allocation of as many bytes.
  *
  * What a user may do to a result stays possible: its storage is an ordinary one of torch's allocator. If it was
- * resized or moved (share_memory_), its data is elsewhere, and the block is forgotten. All that is kept, in use or
- * not, is at most what the setting output_pool_megabytes says; beyond that memory is allocated as ever.
+ * resized or moved (share_memory_), its data is elsewhere, and the pool drops the block. All blocks together, in use
+ * or idle, are at most as large as the setting output_pool_megabytes; beyond that, memory is allocated as usual.
  *
- * Who owns a storage is read from its reference counts, whose offsets output_pool.py measures at start-up.
+ * The owners of a storage are counted by its reference counts, whose offsets output_pool.py measures at start-up.
  */
 #include <stdlib.h>
 #ifdef __linux__
@@ -24,7 +24,7 @@ typedef struct {
   i64 bytes, last_use;
   int32_t dtype;
   int inference;               /* created in inference mode, a property that a tensor never loses */
-  uint64_t alone[POOL_WORDS];  /* the storage's counts while the keeper is its only owner */
+  uint64_t idle_counts[POOL_WORDS];  /* the storage's counts while the keeper is its only owner */
 } Block;
 
 static struct {
@@ -44,16 +44,16 @@ extern _Bool inference_mode(void) __asm__("_ZN3c1013InferenceMode10is_enabledEv"
 
 static const uint64_t *storage_of(Handle tensor) { return (*(uint64_t ***)tensor)[pool.storage_word]; }
 
-static int is_alone(const Block *block) {
+static int is_idle(const Block *block) {
   const uint64_t *storage = storage_of(block->keeper);
   for (int i = 0; i < POOL_WORDS; i++)
-    if (storage[pool.count_word[i]] != block->alone[i]) return 0;
+    if (storage[pool.count_word[i]] != block->idle_counts[i]) return 0;
   return 1;
 }
 
-/* Whether the block is still the memory that was created: nobody resized the storage, gave it other data, or asked for
-   the storage itself (then a Python object represents it, which would go from one result to the next). */
-static int is_whole(const Block *block) {
+/* Return whether a block is still the memory that was allocated: the storage was not resized, has no other data, and no
+   Python object represents it (the object would be shared by one result and the next). */
+static int is_unmodified(const Block *block) {
   void *data;
   if (storage_of(block->keeper)[pool.count_word[0]] & pool.has_object) return 0;
   i64 bytes;
@@ -61,14 +61,14 @@ static int is_whole(const Block *block) {
          !aoti_torch_get_data_ptr(block->keeper, &data) && data == block->data;
 }
 
-static void forget(Py_ssize_t at) {
+static void drop_block(Py_ssize_t at) {
   Handle keeper = pool.block[at].keeper;
   pool.bytes -= pool.block[at].bytes;
   pool.block[at] = pool.block[--pool.count];
   aoti_torch_delete_tensor_object(keeper);
 }
 
-/* Bytes that may be kept: nbcompile.config.output_pool_megabytes as it is now; none on the reference path. */
+/* The limit of the pool in bytes: the current nbcompile.config.output_pool_megabytes; 0 on the reference path. */
 static i64 pool_limit(void) {
   if (PyDict_GetItemString(pool.settings, "reference") == Py_True) return 0;
   PyObject *setting = PyDict_GetItem(pool.settings, pool.limit_name);
@@ -83,9 +83,9 @@ static int make_room(i64 wanted, i64 limit) {
   while (pool.bytes + wanted > limit || pool.count == POOL_BLOCKS) {
     Py_ssize_t oldest = -1;
     for (Py_ssize_t i = 0; i < pool.count; i++)
-      if (is_alone(&pool.block[i]) && (oldest < 0 || pool.block[i].last_use < pool.block[oldest].last_use)) oldest = i;
+      if (is_idle(&pool.block[i]) && (oldest < 0 || pool.block[i].last_use < pool.block[oldest].last_use)) oldest = i;
     if (oldest < 0) return 0;
-    forget(oldest);
+    drop_block(oldest);
   }
   return 1;
 }
@@ -108,7 +108,7 @@ static Block *new_block(i64 bytes, int32_t dtype, i64 itemsize) {
   block->dtype = dtype;
   block->inference = inference_mode();
   /* The storage has no other owner yet: these are its counts without one. */
-  for (int i = 0; i < POOL_WORDS; i++) block->alone[i] = storage_of(block->keeper)[pool.count_word[i]];
+  for (int i = 0; i < POOL_WORDS; i++) block->idle_counts[i] = storage_of(block->keeper)[pool.count_word[i]];
   pool.count++;
   pool.bytes += bytes;
   return block;
@@ -118,14 +118,14 @@ static Block *idle_block(i64 bytes, int32_t dtype) {
   int inference = inference_mode();
   for (Py_ssize_t i = 0; i < pool.count; i++) {
     Block *block = &pool.block[i];
-    /* forget moves the last block to this position, which is looked at again. */
-    if (!is_whole(block)) forget(i--);
-    else if (block->bytes == bytes && block->dtype == dtype && block->inference == inference && is_alone(block)) return block;
+    /* drop_block moves the last block to this index, which is visited again. */
+    if (!is_unmodified(block)) drop_block(i--);
+    else if (block->bytes == bytes && block->dtype == dtype && block->inference == inference && is_idle(block)) return block;
   }
   return NULL;
 }
 
-/* How many elements lie between the first and the last, both included. */
+/* The number of elements from the first to the last in memory, both included. */
 static i64 span_of(const Layout *layout) {
   i64 span = 1;
   for (i64 i = 0; i < layout->dim; i++) {
@@ -135,7 +135,7 @@ static i64 span_of(const Layout *layout) {
   return span;
 }
 
-/* A new tensor: 0, or not 0 where there is no memory. */
+/* Allocate a new tensor. Returns 0, or nonzero if there is no memory. */
 static int allocate(const Layout *layout, Handle *created) {
   if (layout->device_type != CPU) return gpu->allocate(layout->dim, layout->sizes, layout->strides, layout->dtype, layout->device, created);
   i64 itemsize = (i64)aoti_torch_dtype_element_size(layout->dtype), bytes = span_of(layout) * itemsize;
@@ -152,17 +152,18 @@ static int allocate(const Layout *layout, Handle *created) {
   return aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, created);
 }
 
-/* What an operator of ATen's allocates and a call frees, up to 32 MiB, glibc gives back to the system, and makes anew page
- * by page at the next call, until it has seen a block as large as that freed: then it keeps such blocks, and 64 MiB of them.
- * It is shown one that nobody touches. Who has set glibc's limits (MALLOC_TRIM_THRESHOLD_) is not overruled. */
-static void show_a_large_block(void) {
+/* Raise glibc's dynamic mmap threshold. glibc unmaps a freed block of up to 32 MiB (a temporary of an operator of ATen, for
+ * example), and the next call faults in page after page, until a block as large as that was freed once: from then on it
+ * reuses such blocks, up to 64 MiB. So one is allocated and freed without a write. Limits that the user has set
+ * (MALLOC_TRIM_THRESHOLD_) stay in force. */
+static void raise_mmap_threshold(void) {
 #ifdef __GLIBC__
   void *volatile block = malloc(((size_t)32 << 20) - 2 * 4096);
   free(block);
 #endif
 }
 
-/* pool_setup(storage, owners, weak, has_object, settings, name): output_pool.py's WordOffsets, and where the limit is set */
+/* pool_setup(storage, owners, weak, has_object, settings, name): output_pool.py's WordOffsets, and the dict and key of the limit */
 static PyObject *pool_setup(PyObject *module, PyObject *arguments) {
   PyObject *settings, *name;
   Py_ssize_t storage, owners, weak;
@@ -175,19 +176,19 @@ static PyObject *pool_setup(PyObject *module, PyObject *arguments) {
   Py_XSETREF(pool.settings, Py_NewRef(settings));
   Py_XSETREF(pool.limit_name, Py_NewRef(name));
   pool.ready = 1;
-  if (pool_limit()) show_a_large_block();
+  if (pool_limit()) raise_mmap_threshold();
   Py_RETURN_NONE;
 }
 
-/* pool_clear(): gives back what nobody uses, and keeps no longer what is in use. */
+/* pool_clear(): free idle blocks, and drop those in use, which their tensors free. */
 static PyObject *pool_clear(PyObject *module, PyObject *nothing) {
-  while (pool.count) forget(pool.count - 1);
+  while (pool.count) drop_block(pool.count - 1);
   Py_RETURN_NONE;
 }
 
-/* pool_state() -> (blocks, of these idle, bytes, how often a block was used again) */
+/* pool_state() -> (blocks, idle blocks, bytes, number of reuses) */
 static PyObject *pool_state(PyObject *module, PyObject *nothing) {
   Py_ssize_t idle = 0;
-  for (Py_ssize_t i = 0; i < pool.count; i++) idle += is_alone(&pool.block[i]);
+  for (Py_ssize_t i = 0; i < pool.count; i++) idle += is_idle(&pool.block[i]);
   return Py_BuildValue("nnLL", pool.count, idle, (long long)pool.bytes, (long long)pool.hits);
 }

@@ -2,9 +2,9 @@
  *
  *   value 0 = size(input 0, dimension 1)      value 1 = value 0 * 8      number 17 = value 1
  *
- * Every size, stride, offset and slot that a program is described by is in one array. Where a description has a
- * tuple (k,) instead of an int, there is a hole for the k-th value. A call of a program that has any works out
- * all its values in order, in memory of its own (several threads may run one program), and fills a copy of the array.
+ * Every size, stride, offset and slot that a program is described by is in one array. A tuple (k,) in a
+ * description, instead of an int, is a hole for the k-th value. A call of a program with holes computes all values
+ * in order, in memory of its own (several threads may run one program), and fills a copy of the array.
  */
 
 enum { ARGUMENT, SIZE, STRIDE, ADD, MULTIPLY, FLOOR_DIVIDE, MODULO, SMALLER, LARGER };
@@ -45,9 +45,9 @@ static int read_values(Program *program, PyObject *texts) {
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(texts, i), "iOO", &value->operation, &first, &second) ||
         read_operand(first, i, &value->first) || read_operand(second, i, &value->second))
       return -1;
-    int asks = value->operation <= STRIDE;
+    int reads_input = value->operation <= STRIDE;
     if (value->operation < ARGUMENT || value->operation > LARGER ||
-        (asks && (value->first.is_value || value->first.number < 0 || value->first.number >= program->given)))
+        (reads_input && (value->first.is_value || value->first.number < 0 || value->first.number >= program->given)))
       return PyErr_SetString(PyExc_ValueError, "not a value of a program"), -1;
   }
   return 0;

@@ -46,7 +46,7 @@ struct Driver {
 
 constexpr int NOT_READY = 600;
 
-/* Torch's own exception for what the driver returned. */
+/* Raise torch's exception for an error of the driver. */
 void check(int result, const char *what) {
   if (result) throw c10::AcceleratorError({what, __FILE__, (uint32_t)__LINE__}, result, c10::str("CUDA error: ", what));
 }
@@ -100,28 +100,28 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     check(result, what);
     return true;
   }
-  bool queryEvent(void *event) const override { return !event || is_done(driver.query_event(event), "ask for an event"); }
+  bool queryEvent(void *event) const override { return !event || is_done(driver.query_event(event), "query an event"); }
   void synchronizeEvent(void *event) const override {
     if (event) check(driver.synchronize_event(event), "synchronise with an event");
   }
   void destroyEvent(void *event, const c10::DeviceIndex) const noexcept override {
     if (event) driver.destroy_event(event);
   }
-  bool queryStream(const c10::Stream &stream) const override { return is_done(driver.query_stream((void *)(intptr_t)stream.id()), "ask for a stream"); }
+  bool queryStream(const c10::Stream &stream) const override { return is_done(driver.query_stream((void *)(intptr_t)stream.id()), "query a stream"); }
   void synchronizeStream(const c10::Stream &stream) const override { driver.synchronize((void *)(intptr_t)stream.id()); }
   void synchronizeDevice(const c10::DeviceIndex) const override { driver.synchronize(nullptr); }
   void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
 } guard;
 
-/* A private pool: what is freed is given to the pool's next allocation, and to the driver when the pool is released. */
+/* A private pool: freed memory is reused by the pool's next allocation, and returned to the driver when the pool is released. */
 struct Pool {
   std::multimap<size_t, void *> unused;
   int users = 0; /* one for each begin_pool without a release_pool */
   bool released = false;
 };
-struct Pooled { size_t bytes; std::shared_ptr<Pool> pool; };
+struct PooledBlock { size_t bytes; std::shared_ptr<Pool> pool; };
 std::map<int, std::shared_ptr<Pool>> pools;
-std::map<void *, Pooled> pooled; /* blocks that came from a pool */
+std::map<void *, PooledBlock> pooled; /* blocks that came from a pool */
 std::mutex pool_lock;
 thread_local std::shared_ptr<Pool> current_pool;
 
@@ -130,7 +130,7 @@ struct Allocator final : public c10::Allocator {
     std::lock_guard<std::mutex> locked(pool_lock);
     auto found = pooled.find(memory);
     if (found != pooled.end()) {
-      Pooled block = found->second;
+      PooledBlock block = found->second;
       if (!block.pool->released) return (void)block.pool->unused.emplace(block.bytes, memory);
       pooled.erase(found);
     }
@@ -149,8 +149,8 @@ struct Allocator final : public c10::Allocator {
     uint64_t address = 0;
     if (!bytes) return {nullptr, device};
     enter(current);
-    void *again = current_pool ? from_pool(bytes) : nullptr;
-    if (again) return {again, again, &release, device};
+    void *reused = current_pool ? from_pool(bytes) : nullptr;
+    if (reused) return {reused, reused, &release, device};
     int failed = driver.allocate(&address, bytes);
     if (failed && failed != OUT_OF_MEMORY) throw c10::AcceleratorError({__func__, __FILE__, (uint32_t)__LINE__}, failed, "CUDA error: allocation");
     TORCH_CHECK_WITH(OutOfMemoryError, !failed, "CUDA out of memory. Tried to allocate ", bytes, " bytes on the stand-in device");
@@ -165,8 +165,8 @@ struct Allocator final : public c10::Allocator {
   void copy_data(void *into, const void *from, size_t bytes) const override { memcpy(into, from, bytes); }
 } allocator;
 
-/* What torch asks of its CUDA library. The object that a build without CUDA has answers for itself once torch has asked for
- * it first, so it is given this class, and its own again: neither has members. */
+/* The interface to torch's CUDA library. A build without CUDA caches an object with default answers at its first use, so
+ * enable() swaps the class (the vtable pointer) of that object and restores it: neither class has members. */
 struct Hooks final : public at::CUDAHooksInterface {
   void init() const override {}
   bool hasCUDA() const override { return true; }
@@ -224,7 +224,7 @@ PyObject *empty_strided(PyObject *, PyObject *arguments) {
   return guarded([&]() {
     c10::DeviceIndex before = current;
     enter(device);
-    struct Back { c10::DeviceIndex device; ~Back() { enter(device); } } back{before};
+    struct RestoreDevice { c10::DeviceIndex device; ~RestoreDevice() { enter(device); } } restore{before};
     return wrap_tensor(at::detail::empty_strided_generic(size, stride, &allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), (c10::ScalarType)dtype));
   });
 }
@@ -276,10 +276,10 @@ PyObject *set_device(PyObject *, PyObject *arguments) {
   return PyLong_FromLong(before);
 }
 
-/* current_device(): as torch's, it makes no context in a new thread */
+/* current_device(): as torch's, it creates no context in a new thread */
 PyObject *current_device(PyObject *, PyObject *) { return PyLong_FromLong(current); }
 
-/* begin_pool(number): what this thread allocates comes from the pool; end_pool(); release_pool(number) */
+/* begin_pool(number): this thread allocates from the pool from now on; end_pool(); release_pool(number) */
 PyObject *begin_pool(PyObject *, PyObject *number) {
   auto &pool = pools[(int)PyLong_AsLong(number)];
   if (!pool) pool = std::make_shared<Pool>();
@@ -306,7 +306,7 @@ PyObject *release_pool(PyObject *, PyObject *number) {
   Py_RETURN_NONE;
 }
 
-/* pool_count() -> how many private pools there are */
+/* pool_count() -> the number of private pools */
 PyObject *pool_count(PyObject *, PyObject *) { return PyLong_FromSize_t(pools.size()); }
 
 /* current_stream(device) -> its number */
@@ -338,15 +338,15 @@ PyObject *install(PyObject *, PyObject *arguments) {
 
 PyMethodDef functions[] = {
     {"install", install, METH_VARARGS, "Register guard and allocator with torch."},
-    {"enable", enable, METH_O, "Let torch have a CUDA device, or none."},
+    {"enable", enable, METH_O, "Enable or disable torch's CUDA device."},
     {"empty_strided", empty_strided, METH_VARARGS, "A new tensor on the device."},
     {"view", view, METH_VARARGS, "A tensor with the storage of another."},
     {"replace", replace, METH_VARARGS, "Give a tensor another storage and shape."},
     {"set_stream", set_stream, METH_VARARGS, "Make a stream current in this thread."},
     {"begin_pool", begin_pool, METH_O, "Allocate from a private pool."},
     {"end_pool", end_pool, METH_NOARGS, "Allocate as usual."},
-    {"pool_count", pool_count, METH_NOARGS, "How many private pools there are."},
-    {"release_pool", release_pool, METH_O, "Free what a pool keeps."},
+    {"pool_count", pool_count, METH_NOARGS, "Return the number of private pools."},
+    {"release_pool", release_pool, METH_O, "Free the memory of a pool."},
     {"current_stream", current_stream, METH_O, "The stream that is current in this thread."},
     {"current_device", current_device, METH_NOARGS, "The device that is current in this thread."},
     {"set_device", set_device, METH_VARARGS, "Make a device current in this thread."},

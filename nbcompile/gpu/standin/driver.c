@@ -2,14 +2,15 @@
  *
  *   memory      cuMemAlloc is malloc; each allocation is in a table, so that a launch can be checked against it
  *   modules     are recorded, not executed: a callback receives each image, and each launch
- *   streams     run at once, one launch after the other, a graph as a whole. What a stream that is held is asked for waits until
- *               somebody waits for it (an event, a synchronisation): as late as a GPU might run it
+ *   streams     run at once, one launch after the other, a graph as a whole. The work of a held stream is queued until
+ *               something waits for it (an event, a synchronisation): as late as a GPU might run it
  *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept with the values of their arguments, and
- *               run by cuGraphLaunch; a synchronisation meanwhile spoils the capture. Another stream that waits for an event of
- *               it takes part; it must be waited for before the end, and a replay runs its nodes as late as that allows
+ *               run by cuGraphLaunch; a synchronisation meanwhile invalidates the capture. Another stream that waits for an
+ *               event of it is captured, too; it must be joined before the end, and a replay runs its nodes as late as
+ *               that allows
  *   faults      standin_fail(function, result) makes the next call of one function return a CUresult, once
  *
- * Every call is counted, and all that change anything are written to a log, one line each.
+ * Every call is counted, and each that changes state is logged in one line.
  *
  * In torch: nothing. Read next: nbcompile/gpu/standin/driver.py
  */
@@ -33,12 +34,12 @@ enum { DEVICES = 2, MOST_ARGUMENTS = 256, NAME = 64 };
 /* ---------------------------------------------------------------- faults and log */
 
 static struct { char name[NAME]; CUresult result; int after; } fault;
-static int lost = 0; /* after a fault that ends a context, every call returns it */
+static int lost = 0; /* after a sticky error, every call returns it */
 static char *log_text = NULL;
 static size_t log_used = 0, log_room = 0;
 static int logging = 1;
 
-/* The log and the table of allocations are those of all threads. No callback runs while it is held. */
+/* Protects the log and the table of allocations, which all threads share. No callback runs while it is held. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void lock(void) { pthread_mutex_lock(&mutex); }
 static void unlock(void) { pthread_mutex_unlock(&mutex); }
@@ -56,8 +57,8 @@ static void note(const char *format, ...) {
   unlock();
 }
 
-/* Errors after which a context cannot be used any more. */
-static int ends_the_context(CUresult result) {
+/* Sticky errors: the context cannot be used any more. */
+static int is_sticky(CUresult result) {
   return (result >= 700 && result != 701 && result != 704 && result != 705 && result != 708 && result != 709 && result < 720) ||
          result == 4 || result == 46 || result == 214 || result == 999;
 }
@@ -67,7 +68,7 @@ static CUresult injected(const char *name) {
   if (!fault.name[0] || strcmp(fault.name, name) || fault.after-- > 0) return SUCCESS;
   fault.name[0] = 0;
   note("fault %s %d", name, fault.result);
-  if (ends_the_context(fault.result)) lost = fault.result;
+  if (is_sticky(fault.result)) lost = fault.result;
   return fault.result;
 }
 #define MAY_FAIL(name) do { CUresult failure = injected(name); if (failure) return failure; } while (0)
@@ -86,7 +87,7 @@ void standin_set_logging(int on) { logging = on; }
 /* ---------------------------------------------------------------- device */
 
 static int devices = 1, driver_version = 13000;
-static __thread int context = 0; /* the number of a device and 1; 0: none is current */
+static __thread int context = 0; /* the number of a device plus 1; 0: none is current */
 void standin_set_devices(int count, int version) { devices = count; driver_version = version; }
 
 CUresult cuInit(unsigned flags) { MAY_FAIL("cuInit"); return devices ? SUCCESS : 100; }
@@ -134,7 +135,7 @@ CUresult cuGetErrorString(CUresult result, const char **text) {
       {701, "too many resources requested for launch"}, {702, "the launch timed out and was terminated"}, {710, "device-side assert triggered"},
       {716, "misaligned address"}, {900, "operation not permitted when stream is capturing"},
       {901, "operation failed due to a previous error during capture"}, {905, "operation failed due to a capture of another stream"}, {719, "unspecified launch failure"}, {803, "system has unsupported display driver / cuda driver combination"}, {999, "unknown error"}};
-  if (result > 999) return *text = NULL, 1; /* as the real one, for a number that it does not know */
+  if (result > 999) return *text = NULL, 1; /* as the real driver, for an unknown number */
   *text = "an error of the stand-in driver";
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (known[i].result == result) *text = known[i].text;
   return SUCCESS;
@@ -194,8 +195,8 @@ CUresult cuPointerGetAttribute(void *value, int attribute, uint64_t address) { *
 
 typedef struct { int number, device; } Module;
 typedef struct { Module *module; char name[128]; int shared_limit; } Function;
-/* What a stream was asked for: a launch with the arguments' values of then, a copy, a function of the CPU, or to wait until
- * another stream (launch.stream) has done so many things. */
+/* A node of a queue or a graph: a launch with the values of its arguments when it was issued, a copy, a function of the CPU,
+ * or a wait until another stream (arguments[0]) has run so many nodes (arguments[1]). */
 enum { KERNEL, COPY, HOST, WAIT };
 typedef struct Node { int kind; Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; Pointer stream; int at, done; struct Node *next; } Node;
 typedef struct { Node *first, *last; int count, invalid, executable; Pointer origin; } Graph;
@@ -203,7 +204,7 @@ typedef struct { Node *first, *last; int count, invalid, executable; Pointer ori
 static void (*on_load)(int module, const void *image) = NULL;
 static int (*on_launch)(int module, const char *name, const Launch *launch, const uint64_t *arguments) = NULL;
 static int (*count_arguments)(int module, const char *name) = NULL;
-static void (*on_turn)(int begins) = NULL; /* around a graph: nothing of another thread runs between two of its nodes */
+static void (*on_replay)(int begins) = NULL; /* before (1) and after (0) a graph: no work of another thread runs between two of its nodes */
 static int modules = 0;
 static long launches = 0;
 
@@ -212,7 +213,7 @@ void standin_set_callbacks(void (*load)(int, const void *), int (*launch)(int, c
   on_launch = launch;
   count_arguments = count;
 }
-void standin_set_turn(void (*turn)(int)) { on_turn = turn; }
+void standin_set_replay_callback(void (*callback)(int)) { on_replay = callback; }
 long standin_launches(void) { return launches; }
 
 CUresult cuModuleLoadData(Pointer *created, const void *image) {
@@ -257,7 +258,7 @@ CUresult cuTensorMapEncodeTiled(void) { return 801; }
 /* ---------------------------------------------------------------- streams and graphs */
 
 enum { STREAMS = 64, UNSUPPORTED_IN_CAPTURE = 900, INVALIDATED = 901, UNJOINED = 904, WRONG_CAPTURE = 905, ISOLATION = 907, CAPTURED_EVENT = 910, NOT_READY = 600 };
-/* A stream that takes part in a capture; whether what it was asked for was not waited for yet, and how much that is. */
+/* A stream that is being captured; whether its work is not joined yet, and the number of its nodes. */
 static struct { Pointer stream; Graph *graph; int unjoined, count; } captures[STREAMS];
 static int graphs = 0, live_graphs = 0;
 static int (*on_host)(int number) = NULL;
@@ -284,7 +285,7 @@ static int join_capture(Pointer stream, Graph *graph) {
   return -1;
 }
 
-/* A stream that is held: what it was asked for and has not done. */
+/* A stream; whether it is held, and the nodes that were issued and have not run. */
 static struct { Pointer stream; int held, issued, done; Node *first, *last; } queues[STREAMS];
 static int queue_count = 0;
 
@@ -302,7 +303,7 @@ static int is_held(Pointer stream) {
 }
 static CUresult run_node(Node *node);
 
-/* Run what a stream was asked for, so many things since it is there. */
+/* Run the queued nodes of a stream, until so many have run since the start. */
 static CUresult drain(Pointer stream, int until) {
   int at = queue_of(stream);
   CUresult result = SUCCESS;
@@ -330,7 +331,7 @@ static Node *enqueue(Pointer stream, int kind) {
   queues[at].issued++;
   return node;
 }
-/* From now on a stream runs as late as it may (1), or at once (0). */
+/* Let a stream run as late as possible from now on (1), or at once (0). */
 int standin_hold(Pointer stream, int wanted) {
   CUresult result = wanted ? SUCCESS : drain(stream, 1 << 30);
   queues[queue_of(stream)].held = wanted;
@@ -372,7 +373,7 @@ static CUresult execute(Function *function, const Launch *launch, const uint64_t
        (unsigned long long)(uintptr_t)launch->stream, grid, launch->block[0], launch->shared);
   if (!on_launch) return SUCCESS;
   int result = on_launch(function->module->number, function->name, launch, arguments);
-  if (ends_the_context(result)) lost = result;
+  if (is_sticky(result)) lost = result;
   return result;
 }
 
@@ -412,7 +413,7 @@ CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz,
 
 /* ---------------------------------------------------------------- events */
 
-/* How much its stream had been asked for when it was recorded. */
+/* A stream, and the number of its nodes when the event was recorded. */
 typedef struct { Pointer stream; int at; Graph *graph; } Event;
 
 CUresult cuEventCreate(Pointer *created, unsigned flags) {
@@ -450,7 +451,7 @@ CUresult cuStreamWaitEvent(Pointer stream, Pointer given, unsigned flags) {
     if (captures[other].count == event->at) captures[other].unjoined = 0;
     return SUCCESS;
   }
-  if (own >= 0) { /* what was asked for before is no part of the graph */
+  if (own >= 0) { /* the event's work was issued before the capture and is no part of the graph */
     captures[own].graph->invalid = 1;
     return ISOLATION;
   }
@@ -514,7 +515,7 @@ CUresult cuMemcpyDtoDAsync_v2(uint64_t into, uint64_t from, size_t bytes, Pointe
   node->arguments[2] = bytes;
   return SUCCESS;
 }
-/* Where torch launches a kernel of its own, the stand-in device calls a function of the CPU, which is a node of a graph, too. */
+/* An operator of torch is a function of the CPU on the stand-in device, and a node of a captured graph, as its kernel is on a GPU. */
 int standin_capture_host(Pointer stream, int number) {
   Graph **graph = capture_of(stream);
   if (!graph) return 0;
@@ -522,7 +523,7 @@ int standin_capture_host(Pointer stream, int number) {
   note("captured function %d", number);
   return 1;
 }
-/* The same for a stream that may not be the current one: part of a capture, later, or now. */
+/* Run a function on a given stream: capture it, queue it if the stream is held, or call it at once. */
 CUresult standin_run_on(Pointer stream, int number) {
   if (standin_capture_host(stream, number)) return SUCCESS;
   note("function %d stream %llu", number, (unsigned long long)(uintptr_t)stream);
@@ -539,7 +540,7 @@ CUresult cuStreamSynchronize(Pointer stream) {
     return UNSUPPORTED_IN_CAPTURE;
   }
   note("synchronize stream %llu", (unsigned long long)(uintptr_t)stream);
-  return stream ? drain(stream, 1 << 30) : drain_all(); /* torch.cuda.synchronize() comes as the default stream */
+  return stream ? drain(stream, 1 << 30) : drain_all(); /* torch.cuda.synchronize() passes the default stream */
 }
 int standin_is_capturing(Pointer stream) { return capture_of(stream) != NULL; }
 CUresult cuStreamIsCapturing(Pointer stream, int *status) {
@@ -589,7 +590,7 @@ CUresult cuGraphInstantiateWithFlags(Pointer *created, Pointer given, unsigned l
   note("instantiate %d", ++graphs);
   return SUCCESS;
 }
-/* A node of the stream that began the capture runs in order, one of another stream when it is waited for. */
+/* Run a node: those of the capture's origin stream run in order, those of another stream when a node waits for them. */
 static CUresult run_in_graph(Graph *graph, Node *node) {
   if (node->done) return SUCCESS;
   node->done = 1;
@@ -604,15 +605,15 @@ CUresult cuGraphLaunch(Pointer given, Pointer stream) {
   Graph *graph = given;
   if (!graph->executable) return INVALID_HANDLE;
   note("replay nodes %d stream %llu", graph->count, (unsigned long long)(uintptr_t)stream);
-  if (on_turn) on_turn(1);
+  if (on_replay) on_replay(1);
   CUresult result = SUCCESS;
   for (Node *node = graph->first; node; node = node->next) node->done = 0;
   for (Node *node = graph->first; node && !result; node = node->next) {
     node->launch.stream = node->stream == graph->origin ? stream : node->stream;
     if (node->stream == graph->origin) result = run_in_graph(graph, node);
   }
-  if (on_turn) on_turn(0);
-  if (ends_the_context(result)) lost = result;
+  if (on_replay) on_replay(0);
+  if (is_sticky(result)) lost = result;
   return result;
 }
 CUresult cuGraphDestroy(Pointer given) {

@@ -55,7 +55,7 @@ COUNT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 
 
 ON_HOST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
-ON_TURN = ctypes.CFUNCTYPE(None, ctypes.c_int)
+ON_REPLAY = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
 
 class StandInDriver:
@@ -70,7 +70,7 @@ class StandInDriver:
         self.library.standin_blocks.restype = ctypes.c_size_t
         self._callbacks: tuple[object, ...] = ()
         self._host_function: object = None
-        self._turn: object = None
+        self._replay_callback: object = None
 
     @classmethod
     def build(cls, compiler: Compiler) -> StandInDriver:
@@ -118,10 +118,10 @@ class StandInDriver:
         self._host_function = ON_HOST(function)
         self.library.standin_set_host_function(self._host_function)
 
-    def set_turn(self, function: Callable[[int], None]) -> None:
+    def set_replay_callback(self, function: Callable[[int], None]) -> None:
         """Set the function that is called before (1) and after (0) a graph."""
-        self._turn = ON_TURN(function)
-        self.library.standin_set_turn(self._turn)
+        self._replay_callback = ON_REPLAY(function)
+        self.library.standin_set_replay_callback(self._replay_callback)
 
     def capture_call(self, stream: int, number: int) -> bool:
         """Make a call of eager mode part of the capture of a stream; False: the stream is not capturing."""
@@ -151,7 +151,7 @@ class StandInDriver:
     def clear_callbacks(self) -> None:
         """Count launches, and execute nothing (to measure)."""
         self.library.standin_set_callbacks(None, None, None)
-        self.library.standin_set_turn(None)
+        self.library.standin_set_replay_callback(None)
 
     def fail(self, function: str, result: int, after: int = 0) -> None:
         """Make one call of a function return a CUresult: the next one, or one later."""

@@ -46,8 +46,8 @@ class Executor:
     def attach(self) -> None:
         """Run launches from now on."""
         self.driver.set_callbacks(self._load, self._launch_in_order, self._count)
-        torch_internals.hide_from_hook(Executor._turn.__code__)
-        self.driver.set_turn(self._turn)
+        torch_internals.hide_from_hook(Executor._order_replay.__code__)
+        self.driver.set_replay_callback(self._order_replay)
 
     def _load(self, module: int, address: int) -> None:
         # The driver is given an address without a length, as cuModuleLoadData is.
@@ -57,7 +57,7 @@ class Executor:
     def _count(self, module: int, name: bytes) -> int:
         return self.modules[module].image.parameters
 
-    def _turn(self, begins: int) -> None:
+    def _order_replay(self, begins: int) -> None:
         if begins:
             self.order.acquire()
         else:

@@ -97,9 +97,9 @@ def test_text_is_parsed_once():
 def test_threads_take_turns(monkeypatch):
     """A thread holds the lock from the begin to the end of its turn."""
     made, _ = executor(monkeypatch)
-    made._turn(1)
-    made._turn(1)
-    made._turn(0)
-    made._turn(0)
+    made._order_replay(1)
+    made._order_replay(1)
+    made._order_replay(0)
+    made._order_replay(0)
     assert made.order.acquire(blocking=False)
     made.order.release()

@@ -97,7 +97,7 @@ def test_debug_blames_no_kernel_for_what_ran_before(here):
     compiled(x)
     launched = here.driver.launches()
     here.driver.fail("cuStreamSynchronize", 700)
-    with pytest.raises(ACCELERATOR, match=r"to wait for what runs before triton_sin_\w+: .*an earlier kernel"):
+    with pytest.raises(ACCELERATOR, match=r"to wait for earlier work before triton_sin_\w+: .*an earlier kernel"):
         compiled(x)
     here.driver.recover()
     assert here.driver.launches() == launched
