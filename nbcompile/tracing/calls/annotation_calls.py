@@ -1,6 +1,6 @@
-"""Calls of torch's annotations, and of ours, in a compiled function.
+"""Calls of annotations (torch's and nbcompile's) in a compiled function.
 
-    torch._dynamo.graph_break()      a break, as its name says
+    torch._dynamo.graph_break()      a graph break
     torch._dynamo.skip_frame()       the whole function runs as Python
     mark_static(x, 0)                the size is a constant from now on
 

@@ -6,7 +6,7 @@
     forbid_in_graph(f)           a call is an error
     @assume_constant_result      called while tracing; the result is a constant
 
-The marks themselves, ours and torch's, are looked up in nbcompile/annotations.py.
+The marks themselves, nbcompile's and torch's, are looked up in nbcompile/annotations.py.
 
 In torch: torch/_dynamo/decorators.py. Read next: nbcompile/tracing/wrapping/table.py
 """

@@ -6,7 +6,7 @@
     bwd_body_0           takes the gradients of the results, then what backward needs;
                          returns a gradient (or None) for each input of fwd_body_0
 
-``ctx`` is an object of our own class, traced like any other (polyfills/autograd.py).
+``ctx`` is an object of a class of nbcompile, traced like any other (polyfills/autograd.py).
 With ``ctx.set_materialize_grads(False)`` the graph still takes zeros for missing gradients. A ``backward`` that depends
 on the difference (it compares a gradient with None, or returns it unchanged) is not traced.
 If no gradient is needed, ``forward`` is simply inlined.
@@ -73,7 +73,7 @@ def _expect_gradients_alone(cls: Any) -> None:
     if any(layer.key() != torch._C._functorch.TransformType.Grad for layer in layers):
         raise _unsupported(f"{cls.__name__} is applied inside of vmap, jvp or functionalize")
     if layers and not _has_setup(cls):
-        raise _unsupported(f"{cls.__name__} has no setup_context, which functorch asks for")
+        raise _unsupported(f"{cls.__name__} has no setup_context, which functorch requires")
 
 
 def _unsupported(problem: str) -> breaks.Unsupported:
@@ -116,7 +116,7 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
         prepared = _for_forward(tracer, owner, given)
     forward = trace_body(tracer, FunctionVariable(_polyfill("traced_forward")), prepared, body=body)
     tensors = [each for each in given if isinstance(each, TensorVariable)]
-    for tensor in tensors:  # also those that forward does not use: backward returns gradients for them
+    for tensor in tensors:  # unused ones, too: backward returns gradients for them
         body.lift(tensor.node)
     # Gradients are stored by node (``_return_gradients``): for a tensor that is passed twice, one would be lost.
     if len({id(each.example) for each in tensors}) < len(tensors):
@@ -148,7 +148,7 @@ def _trace_backward(
         as_zeros = context.get_attribute(tracer, "materialize_grads").truth(tracer)
         gradient.may_be_missing = not as_zeros and len(tensors) > 1
     grad_mode = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # only in the tracer: backward runs without gradients anyway
+    torch._C._set_grad_enabled(False)  # no node is needed: backward runs without gradients
     try:
         traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)
     finally:

@@ -67,7 +67,7 @@ def trace_body(
     output = tracer.output
     for value in (function, *arguments):
         realise(tracer, value)
-    if flat and isinstance(function, BaseFunctionVariable):  # as in torch: values of its closure come first
+    if flat and isinstance(function, BaseFunctionVariable):  # the values of its closure come first, as in torch
         for cell in function.closure_cells(tracer):
             if cell.content is not None:
                 realise(tracer, cell.content)

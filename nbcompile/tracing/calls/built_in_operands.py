@@ -3,7 +3,7 @@
     1 + "a"        int.__add__ returns NotImplemented: str's method is called next
     {1} | Frozen   set.__or__ accepts every set
 
-In torch: nothing; its trackers list the operands they take. Read next: nbcompile/tracing/calls/operations.py
+In torch: nothing; its trackers list the operands that they accept. Read next: nbcompile/tracing/calls/operations.py
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 
 @handles(hash)
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    tracer.depend_on_process("a hash")  # that of a string differs in every process
+    tracer.depend_on_process("a hash")  # the hash of a string differs in every process
     value = realise(tracer, arguments[0])
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__hash__"):
         return tracer.call_special(value, "__hash__", [])
@@ -259,7 +259,7 @@ def _vars(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
         return _locals(tracer, arguments, keywords)
     value = realise(tracer, arguments[0])
     if len(arguments) > 1 or keywords or not tracer.has_attribute(value, "__dict__"):
-        tracer.evaluate(vars, [()] * len(arguments), dict.fromkeys(keywords))  # says what it takes
+        tracer.evaluate(vars, [()] * len(arguments), dict.fromkeys(keywords))  # raises Python's error
     return value.get_attribute(tracer, "__dict__")
 
 
@@ -296,5 +296,5 @@ def of_the_frame(tracer: Tracer, name: str) -> breaks.Unsupported:
 @handles(slice)
 def _slice(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if keywords or not 1 <= len(arguments) <= 3:
-        tracer.evaluate(slice, arguments, keywords)  # says what it takes
+        tracer.evaluate(slice, arguments, keywords)  # raises Python's error
     return slice_of(tracer, arguments)

@@ -57,7 +57,7 @@ def _of_group(property_name: str, tracer: Tracer, arguments: Arguments, keywords
     values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
     group = _group_of(values[0]) if len(values) == 1 else None
     if group is None:
-        raise _refused(property_name, "it is asked about no process group")
+        raise _refused(property_name, "the argument is no process group")
     if values[0].source is not None:
         tracer.guard(values[0].source, GuardKind.ID_MATCH, group)
     group_arguments = [group.group_name, property_name]
@@ -110,7 +110,7 @@ def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments
         raise _refused(name, "the process is no member of the group")
     asynchronous = given.get("async_op", ConstantVariable(False))
     if not asynchronous.is_constant() or asynchronous.constant():
-        raise _refused(name, "async_op=True returns before it is done")
+        raise _refused(name, "async_op=True returns before it has finished")
     return given
 
 
@@ -120,7 +120,7 @@ def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
     if len(examples) != len(values):
         raise _refused(name, "an argument is no tensor")
     if torch._C.is_grad_enabled() and any(each.requires_grad for each in examples):
-        raise _refused(name, "no gradient goes through what it writes")
+        raise _refused(name, "no gradient flows through its in-place write")
     if any(each.is_sparse or each.is_complex() or not each.is_contiguous() for each in examples):
         raise _refused(name, "a tensor is sparse, complex or not contiguous")
     if len({(each.dtype, each.device) for each in examples}) > 1:
@@ -144,7 +144,7 @@ def _reduction(name: str, given: Bound, tracer: Tracer) -> ConstantVariable:
 
 def _write(tracer: Tracer, polyfill: Callable[..., object], *given: VariableTracker) -> VariableTracker:
     tracer.call(tracer.wrap(polyfill, None), list(given))
-    return ConstantVariable(None)  # in eager mode, where nothing is left to wait for
+    return ConstantVariable(None)  # the result of eager mode for a call that is not asynchronous
 
 
 def _size(given: Bound) -> int:

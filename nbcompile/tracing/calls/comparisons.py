@@ -81,7 +81,7 @@ def _equality(tracer: Tracer, symbol: str, left: VariableTracker, right: Variabl
 
 
 def _equal_sizes(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-    """``x.shape == (4, 3)`` as one condition, which nothing has to decide yet; None for other values."""
+    """``x.shape == (4, 3)`` as one condition, which is not evaluated yet; None for other values."""
     if not isinstance(left, SequenceVariable) or not isinstance(right, SequenceVariable):
         return None
     if not same_kind(left, right) or not left.items or len(left.items) != len(right.items):
@@ -150,7 +150,7 @@ def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker
 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
     for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
-        # The first pair of different items decides: lexicographical order.
+        # Lexicographical order: the first pair of different items decides.
         if not equal_items(tracer, mine, theirs):
             return compare(tracer, symbol, mine, theirs)
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
@@ -231,7 +231,7 @@ def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) 
     """``==`` of two items of containers: as in CPython, one that is the same object is equal, even a NaN."""
     if (identical(mine, theirs) and is_same(tracer, mine, theirs)) or equal(tracer, mine, theirs):
         return True
-    # An ``__eq__`` of the program may deny what identity affirms: two objects have to stay two.
+    # An ``__eq__`` of the program may be false for identical objects, so two objects must stay distinct: a guard.
     objects = isinstance(mine, ObjectVariable) and isinstance(theirs, ObjectVariable)
     return objects and is_same(tracer, mine, theirs)
 
@@ -286,11 +286,11 @@ def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool
 
 def missing_gradient() -> breaks.Unsupported:
     """The break of a backward that checks whether a gradient exists."""
-    return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem="its backward tells missing gradients from others")
+    return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem="its backward distinguishes missing gradients")
 
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``left is right``; a guard says that two objects from outside stay two, or one."""
+    """``left is right``; a guard requires that two objects from outside stay distinct, or identical."""
     if any(isinstance(each, SymbolicVariable) for each in (left, right)):
         return _is_same_number(tracer, left, right)
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
@@ -306,7 +306,7 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
 
 
 def _needs_guard(left: VariableTracker, right: VariableTracker, same: bool) -> bool:
-    """True if the answer for two values from outside may be another one in another call."""
+    """True if the result for two values from outside may differ in another call."""
     if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
         # One tensor under two names has its guard already.
         return not same and not any(isinstance(each.source, (ArraySource, ParameterSource)) for each in (left, right))

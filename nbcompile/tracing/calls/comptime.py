@@ -83,7 +83,7 @@ class ComptimeValue:
         return self._tracker.is_constant()
 
     def as_python_constant(self) -> object:
-        """The value, if it is wholly known while tracing."""
+        """The value, if all of it is known while tracing."""
         return self._tracker.constant()
 
     def is_dynamic(self) -> bool:

@@ -85,7 +85,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     """``cls(...)``."""
     cls = owner.value
     arguments, keywords = in_order(tracer, cls, arguments, keywords)
-    if cls is BackwardHook:  # as in a direct call of nn.Module.__call__(net, x)
+    if cls is BackwardHook:  # created by a direct call of nn.Module.__call__(net, x)
         raise breaks.unsupported(breaks.BACKWARD_HOOKS, "BackwardHook(...)", name="The module")
     handler = registry.handler(cls)
     if handler is not None:
@@ -205,7 +205,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     tracer.note_member(owner.source, owner.value, "__new__")
     tracer.note_member(owner.source, owner.value, "__init__")
     new = class_lookup(owner.value, "__new__")
-    if isinstance(new, staticmethod):  # in Python
+    if isinstance(new, staticmethod):  # a ``__new__`` in Python
         maker = None if owner.source is None else AttrSource(owner.source, "__new__")
         exception = realise(tracer, tracer.call(tracer.wrap(new.__func__, maker), [owner, *arguments], keywords))
         if not (isinstance(exception, ExceptionVariable) and cls in exception.cls.__mro__):

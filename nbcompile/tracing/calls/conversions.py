@@ -79,7 +79,7 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
     """A tensor of one element or a symbol as a number: a node of the graph, without a guard on the value."""
     if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
         value = value.call_method(tracer, "item", [], {})
-        if value.is_constant():  # np.ceil(2.5): fake tensors know what is calculated of constants
+        if value.is_constant():  # np.ceil(2.5): fake tensors store the value of results of constants
             return convert(tracer, cls, [value], {})
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
         number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
@@ -108,7 +108,7 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
 
 
 def _bytes_of(tracer: Tracer, items: VariableTracker) -> VariableTracker:
-    """``bytes(items)``: an item that is no byte ends it, so that an iterator keeps the items behind it."""
+    """``bytes(items)``: an item that is no byte ends the conversion, and an iterator keeps the items after it."""
     # As CPython does, which reads one item and checks it before it reads the next.
     found = b""
     iterator = realise(tracer, items.iterate(tracer))
@@ -132,7 +132,7 @@ def _specialised(value: VariableTracker) -> VariableTracker:
 def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
     """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of a value that is no constant."""
     if isinstance(value, ObjectVariable):
-        # ``str`` falls back to ``__repr__``, never the other way round.
+        # ``str`` falls back to ``__repr__``, and ``repr`` never to ``__str__``.
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
             if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])

@@ -31,7 +31,7 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
     items = [realise(tracer, item) for item in given]  # those of an iterator are realised when they are used
     key, default = keywords.get("key"), keywords.get("default")
     if len(arguments) > 1 and default is not None:
-        tracer.evaluate(function, (0, 0), {"default": 0})  # refuses it
+        tracer.evaluate(function, (0, 0), {"default": 0})  # raises Python's error
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
     if not items:
@@ -90,7 +90,7 @@ def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
     iterator = realise(tracer, arguments[0]).iterate(tracer)
     if issubclass(first := start.python_type(), (str, bytes, bytearray)):
-        tracer.evaluate(sum, ([], first()))  # refuses it
+        tracer.evaluate(sum, ([], first()))  # raises Python's error
     total: VariableTracker | None = None
     while (item := iterator.next_item(tracer)) is not None:
         addend = realise(tracer, item)  # realised before the start value, as the iterator is read first

@@ -51,7 +51,7 @@ def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     del named["fill_value"]
     size = named.pop("size")
     own_dtype = _dtype_of_number(number.example)
-    # The keyword is written only where it says something: for other numbers the node is torch's.
+    # The keyword is only written if it changes the dtype: otherwise the node is that of torch.
     if _is_none(dtype) and own_dtype is not None:
         named["dtype"] = ConstantVariable(own_dtype)
     return tracer.apply(torch.empty, [size], named).call_method(tracer, "fill_", [number], {})

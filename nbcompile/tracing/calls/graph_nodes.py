@@ -57,8 +57,8 @@ def create_node(
     try:
         node = tracer.output.apply(op, target, plain, named)
     except IndexError as error:  # an index or a dimension out of range
-        tracer.raise_exception(IndexError, *error.args)  # as in eager mode, the program may catch it
-    except ZeroDivisionError as error:  # of symbolic numbers: a guard says that the divisor is zero
+        tracer.raise_exception(IndexError, *error.args)  # the program may catch it, as in eager mode
+    except ZeroDivisionError as error:  # symbolic numbers: a guard requires the divisor to be zero
         realise(tracer, arguments[-1]).truth(tracer)
         tracer.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
     except TorchRuntimeError as error:  # the program may catch the operator's own error, which has another text

@@ -200,7 +200,7 @@ def _while_loop(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     carried = [realise(tracer, each) for each in operands.unpack(tracer)]
     extra = [realise(tracer, each) for each in additional.unpack(tracer)]
     if not all(isinstance(each, TensorVariable) for each in carried):
-        raise _misuse("torch.while_loop", "what is carried must be tensors")
+        raise _misuse("torch.while_loop", "all carried values must be tensors")
     test = _loop_body(tracer, condition, [*carried, *extra])
     if test.result.is_constant():
         if test.result.constant():

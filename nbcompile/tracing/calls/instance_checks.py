@@ -49,7 +49,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     cls = value.python_type()
     classes = class_values(tracer, wanted)
     if wanted.is_constant() and wanted.constant() not in (None, ()) and not isinstance(classes, types.UnionType):
-        tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
+        tracer.evaluate(isinstance, (None, wanted.constant()))  # raises Python's own error: not a class
     candidates = _flat(classes)
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
     if (answer := _metaclass_result(tracer, value, wanted, candidates)) is not None:
@@ -206,7 +206,7 @@ def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source |
     try:
         answer = issubclass(subject, cls)
     except Exception:  # noqa: BLE001
-        tracer.depend_on_process(f"what {cls.__qualname__} says of a value")
+        tracer.depend_on_process(f"the instance check of {cls.__qualname__}")
     else:
         tracer.assume_subclass(subject, address or cls, answer)
 

@@ -96,7 +96,7 @@ def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = realise(tracer, arguments[0]) if arguments else None
     if given is not None and given.python_type() is frozenset:
-        return given  # itself, as it never changes
+        return given  # the same object: it is immutable
     return SetVariable(tracer, [], cls=frozenset) if given is None else set_from(tracer, frozenset, given)
 
 
@@ -127,7 +127,7 @@ def _check_callable(tracer: Tracer, value: VariableTracker, message: str) -> Non
 
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
     if len(arguments) > 1:
-        tracer.evaluate(cls, [()] * len(arguments))  # says what it takes
+        tracer.evaluate(cls, [()] * len(arguments))  # raises Python's error
     mapping = DictVariable(tracer, [], cls=cls)
     if arguments:
         mapping.fill(tracer, realise(tracer, arguments[0]))
@@ -140,7 +140,7 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if keywords or len(arguments) > 2:
         named = {name: () if name == "iterable" else None for name in keywords}
-        tracer.evaluate(collections.deque, [(), None, *arguments][: len(arguments)], named)  # says what it takes
+        tracer.evaluate(collections.deque, [(), None, *arguments][: len(arguments)], named)  # raises Python's error
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
     maxlen = limit_of(tracer, realise(tracer, limit))
     given = arguments[0] if arguments else keywords.get("iterable")
@@ -152,7 +152,7 @@ def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 def _range(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     bounds = [index_of(tracer, realise(tracer, each), range) for each in arguments]
     if keywords:
-        tracer.evaluate(range, bounds, dict.fromkeys(keywords))  # takes none
+        tracer.evaluate(range, bounds, dict.fromkeys(keywords))  # raises: no keywords
     return RangeVariable(tracer.evaluate(range, bounds))  # type: ignore[arg-type]
 
 
@@ -162,7 +162,7 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         cls, owner = tracer.class_and_self()
     elif keywords or len(arguments) != 2:
         if keywords or len(arguments) > 2:
-            tracer.evaluate(super, arguments, keywords)  # says what it takes
+            tracer.evaluate(super, arguments, keywords)  # raises Python's error
         raise breaks.unsupported(breaks.BUILTIN_OPERATOR, "super of a class alone", name="super", types="(type)")
     else:
         cls, owner = (realise(tracer, each) for each in arguments)
@@ -171,7 +171,7 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         tracer.raise_exception(TypeError, f"super() argument 1 must be a type, not {cls.type_name()}")
     # For a class, both the class itself and its metaclass are possible.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
-    if not any(real in kind.__mro__ for kind in kinds):  # no hook of a class is called
+    if not any(real in kind.__mro__ for kind in kinds):  # CPython calls no ``__instancecheck__``
         tracer.raise_exception(TypeError, _refused_by_super(real, owner))
     return SuperVariable(real, owner)
 
@@ -234,7 +234,7 @@ def _weak_reference(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
 @handles(object)
 def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if arguments or keywords:
-        tracer.evaluate(object, [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
+        tracer.evaluate(object, [None] * len(arguments), dict.fromkeys(keywords))  # raises Python's error
     return tracer.new_object(object)
 
 

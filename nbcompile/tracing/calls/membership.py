@@ -43,7 +43,7 @@ def contains(tracer: Tracer, container: VariableTracker, item: VariableTracker) 
 
 
 def _may_depend_on_sizes(container: VariableTracker, item: VariableTracker) -> TypeGuard[SequenceVariable]:
-    # Nothing is read from another list: that would guard items behind the one that is found.
+    # Nothing is read from another list: that would guard items after the one that is found.
     return (
         isinstance(container, SequenceVariable)
         and container.python_type() in (list, tuple, torch.Size)

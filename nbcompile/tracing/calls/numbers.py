@@ -35,7 +35,7 @@ LOGICAL = frozenset({operator.and_, operator.or_, operator.xor, operator.iand, o
 def operands_of(
     function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> tuple[VariableTracker, VariableTracker]:
-    """Operands in which each truth value that counts as 0 or 1 is a number."""
+    """Operands in which each truth value that is used as 0 or 1 is converted to a number."""
     if function in LOGICAL and _is_truth_value(left) and _is_truth_value(right):
         return left, right
     return _as_number(left, right), _as_number(right, left)
@@ -65,7 +65,7 @@ def is_as_in_python(
 
 
 def _is_known(*operands: VariableTracker) -> bool:
-    """True if each has an example: unbacked numbers have no guards."""
+    """True if all operands have an example: unbacked numbers have no guards."""
     return all(each.example.node.has_hint() for each in operands if isinstance(each, SymbolicVariable))
 
 

@@ -74,9 +74,9 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     init = class_lookup(cls, "__init__")
     # ``object`` raises for arguments if neither method is overridden; a class of that name raises Python's message.
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
-        tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
+        tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # Python's error
     kind = instance.python_type()
-    if cls not in kind.__mro__:  # as in CPython, without ``isinstance``
+    if cls not in kind.__mro__:  # CPython calls no ``__instancecheck__`` here
         return instance
     if class_lookup(kind, "__init__") is not init:  # a subclass
         tracer.call(tracer.bind(instance, kind, "__init__"), arguments, keywords)

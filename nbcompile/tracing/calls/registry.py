@@ -80,7 +80,7 @@ def handler(value: object) -> Handler | None:
     if found is not None:
         return found[1]
     for cls, function in _OF_CLASSES.items():
-        if cls in type(value).__mro__:  # isinstance() would ask the object
+        if cls in type(value).__mro__:  # isinstance() would read the ``__class__`` of the object
             return functools.partial(function, value)
     if is_instance(value, FunctionType) or is_instance(value, type):
         return _NAMED.get((value.__module__ or "", value.__qualname__))
@@ -94,7 +94,7 @@ def polyfill(value: object) -> FunctionType | None:
 
 
 def disabled(value: FunctionType) -> breaks.Unsupported | None:
-    """Reason why a function that ``torch.compiler.disable`` (or nbcompile's) wraps breaks the graph."""
+    """Reason why a function that ``torch.compiler.disable`` (or nbcompile's ``disable``) wraps breaks the graph."""
     if not getattr(value, "_torchdynamo_disable", False) and not getattr(value, "_nbcompile_disable", False):
         return None
     original = getattr(value, "_torchdynamo_orig_callable", getattr(value, "__wrapped__", value))

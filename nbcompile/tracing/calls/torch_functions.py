@@ -33,7 +33,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 @handles(torch._C._log_api_usage_once)
 def _log_usage(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return tracer.apply(torch._C._log_api_usage_once, arguments)  # a node, as in torch's graphs
+    return tracer.apply(torch._C._log_api_usage_once, arguments)  # torch's graphs have this node, too
 
 
 # An array is a tensor in a graph already, and needs no conversion.

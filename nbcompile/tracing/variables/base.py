@@ -1,8 +1,8 @@
 """Variable trackers: one for each value of the program while it is traced.
 
-Every value on the symbolic stack is a variable tracker. It has what is known
-about the value (a constant, a node of the graph, a list of other trackers),
-implements Python's operations on it, and reconstructs the value after the graph.
+Every value on the symbolic stack is a variable tracker. It represents
+the value by a constant, a node of the graph or other trackers, implements Python's
+operations on it, and reconstructs the value after the graph.
 
     x + 1        TensorVariable, ConstantVariable  ->  TensorVariable of a new node
 
@@ -71,7 +71,7 @@ class VariableTracker:
         raise NotImplementedError(type(self).__name__)
 
     def describe(self) -> str:
-        """Text of the value on the symbolic stack, for people."""
+        """Text of the value on the symbolic stack, for messages."""
         return f"{type(self).__name__}()"
 
     # -- constants and graph arguments ---------------------------------------------------
@@ -81,7 +81,7 @@ class VariableTracker:
         return False
 
     def constant(self) -> object:
-        """The value itself, if it is wholly known while tracing."""
+        """The value itself, if all of it is known while tracing."""
         raise AssertionError(f"{self.describe()} is no constant")
 
     def proxy(self) -> object:
@@ -119,7 +119,7 @@ class VariableTracker:
         cls = self.python_type()
         if name == "__class__" and not class_is_computed(cls):
             return tracer.wrap(cls, None)
-        # A method in C may be read and passed on; only its call breaks.
+        # A method in C may be read and passed on; only its call breaks the graph.
         if is_method_in_c(cls, name):
             return UntracedMethodVariable(self, name)
         if has_class_members_only(cls):
@@ -184,7 +184,7 @@ class VariableTracker:
     def search(self, tracer: Tracer, items: VariableTracker, item: VariableTracker) -> bool:
         """Advance an iterator up to the first item that is equal; False if there is none."""
         iterator = realise(tracer, items)
-        # Only as many items as are needed: the others stay in the iterator, which the program may go on with.
+        # Only as many items as are needed: the others stay in the iterator, which the program may continue to use.
         while (found := iterator.next_item(tracer)) is not None:
             if tracer.equal_items(realise(tracer, found), item):
                 return True
@@ -355,8 +355,8 @@ class NullVariable(VariableTracker):
 class UnknownVariable(VariableTracker):
     """A real value of an unsupported kind: it can be passed on, not used.
 
-    Only attributes that never change are read (``is_fixed``), and constants that C computes. Its description is that
-    of torch, as of a user's object, whose tracker is in objects.py.
+    Only attributes that never change are read (``is_fixed``), and constants that C computes. Messages
+    describe it as torch describes a user-defined object (whose tracker is in objects.py).
     """
 
     def __init__(self, value: object, source: Source | None) -> None:

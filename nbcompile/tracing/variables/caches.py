@@ -96,7 +96,7 @@ class CacheVariable(VariableTracker):
             if self.maxsize is not None:
                 self.by_use = [*(entry for entry in self.by_use if entry is not found), found]
             return found.result
-        self.misses += 1  # also if it raises
+        self.misses += 1  # counted also if the function raises
         result = tracer.call(self.function, given, named)
         entry = CacheEntry(key, given, named, result)
         if self.maxsize is None:
@@ -127,7 +127,7 @@ class CacheVariable(VariableTracker):
             return super().call_method(tracer, name, arguments, keywords)
         if keywords or len(arguments) != (name == "__deepcopy__"):
             placeholders = ([None] * len(arguments), dict.fromkeys(keywords))
-            tracer.evaluate(getattr(CACHE(len, None, False, None), name), *placeholders)  # says what it takes
+            tracer.evaluate(getattr(CACHE(len, None, False, None), name), *placeholders)  # raises Python's error
         found: VariableTracker = method(tracer, *arguments)
         return found
 
@@ -181,7 +181,7 @@ class CacheVariable(VariableTracker):
 
 
 class CreatedCacheVariable(VariableTracker):
-    """A cache that compiled code created earlier: nothing is known of it, and its calls run in Python."""
+    """A cache that compiled code created earlier: its entries are unknown, and its calls run in Python."""
 
     def __init__(self, value: Callable[..., object], source: Source | None) -> None:
         self.value = value
@@ -245,7 +245,7 @@ class CachedFunctionVariable(VariableTracker):
         result = tracer.call(self.function, arguments, keywords)
         # The cache would prevent a second execution of these. The function may change objects that it created itself.
         if effects.changes_outside(changes, began) or len(effects.deferred) != deferred:
-            context = f"{self.describe()} changes what it did not make"
+            context = f"{self.describe()} changes an object that it did not create"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
         return result
 

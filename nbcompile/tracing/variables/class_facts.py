@@ -77,8 +77,8 @@ _IMMUTABLE = frozenset({int, float, complex, bool, str, bytes, type(None), torch
 def constant_in_c(value: object, name: str) -> object:
     """The value of an attribute that C computes, if it is an immutable constant, else NO_CONSTANT.
 
-    A list may be another one at each read, so that a change of it is lost in eager mode; and of an object that may be
-    another one each time, nothing could be guarded.
+    A getter may return a new list or object at each read: a change of it would be lost in eager mode, and no
+    guard could compare it.
     """
     found = next((base.__dict__[name] for base in type(value).__mro__ if name in base.__dict__), None)
     in_c = isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) or _is_property_in_c(found)

@@ -53,7 +53,7 @@ class ModuleVariable(VariableTracker):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         descriptor = None if type(self.value) is types.ModuleType else class_lookup(type(self.value), name)
-        # The real getter sees nothing of what the traced code stored.
+        # The real getter would not see the attributes that the traced code stored.
         getter = descriptor.fget if isinstance(descriptor, property) else None
         if getter is not None and tracer.side_effects.stored_globals(self.value.__dict__):
             return tracer.call(tracer.wrap(getter, None), [self])
@@ -80,7 +80,7 @@ class ModuleVariable(VariableTracker):
 
 
 _OF_A_CLASS = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__ne__", "__format__"))
-"""Methods of ``object`` that tell of a class no more than its identity and name."""
+"""Methods of ``object`` whose result depends only on the identity and name of a class."""
 
 
 class ClassVariable(VariableTracker):
@@ -183,7 +183,7 @@ class ClassVariable(VariableTracker):
                 tracer.evaluate(getattr(type, name), (self.value, attribute, *(None for _ in given[1:])))
             act(tracer, str(attribute), *given[1:])
             return ConstantVariable(None)
-        if cls is type and name == "__call__":  # without the ``__call__`` of a metaclass
+        if cls is type and name == "__call__":  # skips the ``__call__`` of a metaclass
             own = type(self.value).__call__ is not type.__call__
             return (tracer.make if own else tracer.instantiate)(self, arguments, keywords)
         # ``cls.__repr__`` is of the class's objects, and ``type.__repr__(cls)`` of the class.

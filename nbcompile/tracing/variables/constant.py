@@ -1,4 +1,4 @@
-"""A value that is wholly known while tracing: a number, a string, a dtype, None, an enum member...
+"""Constants, values that are known while tracing: a number, a string, a dtype, None, an enum member...
 
     ConstantVariable(3) + ConstantVariable(4)  ->  ConstantVariable(7), no node
 
@@ -44,7 +44,7 @@ _WHERE_CODE_IS = ("co_filename", "co_firstlineno", "co_lines", "co_linetable", "
 
 
 class ConstantVariable(VariableTracker):
-    """A value that is wholly known while tracing."""
+    """A value that is known while tracing."""
 
     def __init__(self, value: object, source: Source | None = None) -> None:
         self.value = value
@@ -169,7 +169,7 @@ class ConstantMethodVariable(VariableTracker):
         if not isinstance(separator, (str, bytes)) or len(values) != 1:
             return None
         if values[0].is_constant() and not hasattr(values[0].python_type(), "__iter__"):
-            tracer.evaluate(separator.join, (values[0].constant(),))  # can only join an iterable
+            tracer.evaluate(separator.join, (values[0].constant(),))  # raises Python's error: not an iterable
         parts = [realise(tracer, part) for part in values[0].unpack(tracer)]
         if not all(part.is_constant() for part in parts):
             return None

@@ -164,11 +164,11 @@ def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
     """Return whether a method of a built-in class takes so many positional arguments, and keywords of these names."""
     method = getattr(cls, name, None)
     if method is None:
-        return True  # of a named tuple
+        return True  # a method of a named tuple
     nothing = [*_owner_of(cls, name), *[None] * count]
     named: dict[str, Any] = dict.fromkeys(keywords)
     try:
-        if name != "__init__":  # whose signature says only ``*args, **kwargs``
+        if name != "__init__":  # the signature of ``__init__`` is only ``*args, **kwargs``
             inspect.signature(method).bind(*nothing, **named)
             return True
     except TypeError:
@@ -203,7 +203,7 @@ def _returns_not_implemented(cls: type, name: str, other: type) -> bool:
     """
     owner, operand = (next(_SAMPLES[base] for base in given.__mro__ if base in _SAMPLES) for given in (cls, other))
     if type(owner) is object or getattr(cls, name) is not getattr(type(owner), name, None):
-        return False  # of the program, or of a class derived in C
+        return False  # a class of the program, or one derived in C
     try:
         return getattr(owner, name)(operand) is NotImplemented
     except TypeError:

@@ -69,7 +69,7 @@ def from_object(value: object, source: Source | None) -> ContextVariable | None:
             return InferenceModeVariable(bool(value.mode), source)
         case torch.autocast():
             return AutocastVariable((value.device, value.fast_dtype, value._enabled, value._cache_enabled), {}, source)
-        case contextlib.nullcontext() if "enter_result" in vars(value):  # without, while its ``__init__`` runs
+        case contextlib.nullcontext() if "enter_result" in vars(value):  # it is missing while ``__init__`` runs
             address = None if source is None else AttrSource(source, "enter_result")
             held = value.enter_result
             result = UnknownVariable(held, None) if address is None else LazyVariable(held, address)
@@ -85,7 +85,7 @@ def from_call(cls: type, tracer: Tracer, arguments: Arguments, keywords: Keyword
     """The tracker of a manager that the traced code creates; None for any other class."""
     if cls is contextlib.nullcontext:
         return NullContextVariable(arguments[0] if arguments else keywords.get("enter_result", ConstantVariable(None)))
-    if cls in PROFILERS:  # with any arguments
+    if cls in PROFILERS:  # whatever the arguments are
         return ProfilerVariable(cls)
     if cls not in MANAGERS:
         return None

@@ -80,7 +80,7 @@ class DequeVariable(ListVariable):
         super().method_insert(tracer, index, item)
 
     def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
-        super().not_in(tracer, item)  # without a message of the method
+        super().not_in(tracer, item)  # raises the general ValueError: a deque's method has no message of its own
 
     def matches(self, tracer: Tracer, item: VariableTracker, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
         moves = self.moves
@@ -140,7 +140,7 @@ class DequeVariable(ListVariable):
 
     def method_pop(self, tracer: Tracer, index: VariableTracker | None = None) -> VariableTracker:
         if index is not None:
-            tracer.evaluate(collections.deque[object]().pop, (index,))  # takes none
+            tracer.evaluate(collections.deque[object]().pop, (index,))  # raises: ``pop`` takes no argument
         return super().method_pop(tracer)
 
     def method_popleft(self, tracer: Tracer) -> VariableTracker:

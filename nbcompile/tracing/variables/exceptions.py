@@ -142,8 +142,8 @@ class ExceptionVariable(ObjectVariable):
                 self.arguments = value.unpack(tracer)
             case "__traceback__":
                 self.traceback = None if value.is_constant() else value
-            # CPython would store it in the exception's dict; torch breaks here, and so does this.
-            case _:  # as in torch
+            # CPython would store it in the exception's dict; as in torch, the graph breaks here.
+            case _:  # torch breaks, too
                 raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
 
     def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -257,10 +257,10 @@ class GivenExceptionVariable(ObjectVariable):
             return super()._descriptor(tracer, name, found)
         try:
             value = getattr(self.value, name)
-        except Exception:  # noqa: BLE001  # C refuses what was never set, in ways that no guard expects
+        except Exception:  # noqa: BLE001  # C raises for an unset field, and not only AttributeError
             is_read = False
         else:
-            is_read = not (self.was_raised and name == "__traceback__")  # ``raise`` changes the object's own
+            is_read = not (self.was_raised and name == "__traceback__")  # ``raise`` changes the traceback of the object
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None:
             return stored
@@ -302,7 +302,7 @@ def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracke
     """Set the context of a raised exception to the one that is being handled; none is part of its own context."""
     if not isinstance(error, AnyException):
         return
-    if isinstance(handling, LazyVariable):  # of the caller
+    if isinstance(handling, LazyVariable):  # an exception that a caller handles
         # Most exceptions are new and caught immediately: their context is not read, and no guard is needed.
         if isinstance(error, ExceptionVariable) and error.context is None and handling.realised is None:
             error.context = handling

@@ -191,7 +191,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         return f"NestedUserFunctionVariable({self.name})"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return ("function", id(self))  # by identity: each ``def`` that runs creates another function
+        return ("function", id(self))  # hashed by identity: each ``def`` that runs creates another function
 
     def created_defaults(self, tracer: Tracer) -> Sequence[VariableTracker]:
         return self.defaults
@@ -300,7 +300,7 @@ class MethodVariable(VariableTracker):
             return self.owner
         if name == "__call__":
             return _CallOfMethodVariable(self, name)
-        # What the class of methods lacks is the function's attribute.
+        # An attribute that the class of methods lacks is looked up on the function.
         if name == "__class__" or is_method_in_c(types.MethodType, name):
             return super().get_attribute(tracer, name)
         return self.function.get_attribute(tracer, name)
@@ -312,7 +312,7 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        if self.owner.is_created_here():  # as in torch
+        if self.owner.is_created_here():  # torch breaks, too
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
         return reconstruction.bound_method(self.function, self.owner)
 

@@ -4,7 +4,7 @@
     get(xs)                     the function is traced
     hasattr(get, "__name__")    looked up on the class: False
 
-In torch: torch/_dynamo/polyfills/operator.py makes functions of them. Read next:
+In torch: torch/_dynamo/polyfills/operator.py replaces them by functions. Read next:
 nbcompile/tracing/polyfills/builtins.py
 """
 

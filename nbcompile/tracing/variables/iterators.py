@@ -105,7 +105,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
 
     def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
-        # It can only be moved as far as the list reaches: when the list is as the traced code left it.
+        # Its position can be at most the length of the list, so it is set once the list has its final length.
         # ``__setstate__`` sets the position. It cuts the position to the length that the list has then, hence last.
         reconstruction.at_last.append(lambda: self._advance(reconstruction))
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
@@ -209,7 +209,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         return self.cls
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
-        # What CPython's iterators do, class by class, once their container changed:
+        # The behaviour of CPython's iterators, class by class, after a change of their container:
         #     dict, set      RuntimeError at each further step, until it was exhausted
         #     OrderedDict    RuntimeError once, then StopIteration; none after the last item
         #     deque          RuntimeError at each further step, also at its end

@@ -1,7 +1,7 @@
 """Callables that never change: builtins, operators of torch, methods in C, descriptors.
 
     torch.add(x, 1)        OperatorVariable: a node of the graph
-    len(xs)                BuiltinVariable: a handler of ours
+    len(xs)                BuiltinVariable: a handler in the tables of calls/
     zip(xs, ys)            PolyfillVariable: Python that is traced instead
     str.upper(s)           UnboundMethodVariable: a method of its first argument
 
@@ -117,7 +117,7 @@ def in_order(
     except TypeError:
         if (
             isinstance(function, types.ClassMethodDescriptorType) and arguments
-        ):  # as a method of the class that is given
+        ):  # bound to the class that is the argument
             owner: Any = realise(tracer, arguments[0]).identity()
             function, arguments = function.__get__(None, owner), arguments[1:]
         tracer.evaluate(function, [[] if function is sorted else None] * len(arguments), dict.fromkeys(keywords))
@@ -184,7 +184,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
 
 
 def _signature_from_first(name: str | None) -> inspect.Signature | None:
-    """Signature of which no more is known than the name of its first parameter."""
+    """Signature of a function in C, in which only the name of the first parameter is known."""
     if name is None:
         return None
     kinds = inspect.Parameter

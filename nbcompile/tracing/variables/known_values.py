@@ -94,7 +94,7 @@ def _whole_set(tracer: Tracer, value: SetVariable) -> tuple[object] | None:
 
 
 _CONTAINERS: Mapping[Any, Callable[[Tracer, Any], tuple[object] | None]] = {
-    DequeVariable: _whole_deque,  # before lists: a deque is one of them
+    DequeVariable: _whole_deque,  # before ListVariable, its base class
     ListVariable: _whole_sequence,
     TupleVariable: _whole_sequence,
     DictVariable: _whole_dict,

@@ -81,7 +81,7 @@ def is_data_descriptor(found: object) -> bool:
 
 
 def accessor_in_c(cls: type, name: str) -> Callable[..., Any]:
-    """``__getattribute__`` or ``__setattr__`` of the nearest class in C, which a user's own one finally calls."""
+    """``__getattribute__`` or ``__setattr__`` of the nearest base class in C, which a user's override finally calls."""
     own = (base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
     found: Callable[..., Any] = next(each for each in own if isinstance(each, types.WrapperDescriptorType))
     return found

@@ -191,7 +191,7 @@ class DictVariable(ContainerVariable):
         """``reversed(d)``."""
         return iterator_over(self, self.keys(tracer), "keys", backwards=True)
 
-    method___reversed__ = backwards  # that of a subclass's built-in part
+    method___reversed__ = backwards  # for the built-in part of a subclass
 
     def length(self, tracer: Tracer) -> VariableTracker:
         self._know_length(tracer)

@@ -94,7 +94,7 @@ class StateVariable(ContextVariable):
         if self.source is not None:
             return FromSource(self.source)
         manager = self.recipe_to_enter(reconstruction)
-        if self.prior is (False if self.cls is torch.no_grad else None):  # as a new one has it
+        if self.prior is (False if self.cls is torch.no_grad else None):  # the initial value of a new manager
             return manager
         return reconstruction.shared(self, lambda: Call(Constant(_entered, "entered"), (manager, Constant(self.prior))))
 
@@ -183,7 +183,7 @@ class AutocastVariable(ContextVariable):
     """``torch.autocast(...)``."""
 
     cls = torch.autocast
-    keeps_state = False  # only its own exit reads the previous state
+    keeps_state = False  # the previous state is read by its own exit only
     keeps_entry = True
 
     def __init__(

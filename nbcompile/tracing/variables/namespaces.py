@@ -6,7 +6,7 @@
 One variable under three names. It is a view, not a copy: side_effects records items that are stored through it like
 globals, and it has variables that were stored as globals, or on the module.
 
-In torch: torch/_dynamo/variables/builder.py takes it for a dict of its own. Read next: instance_dict.py
+In torch: torch/_dynamo/variables/builder.py wraps it as an ordinary dict. Read next: instance_dict.py
 """
 
 from __future__ import annotations

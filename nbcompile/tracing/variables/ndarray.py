@@ -70,7 +70,7 @@ class NdarrayVariable(VariableTracker):
         self.cls = cls
         """The class of an array from outside, which may be a subclass of the program's; None: NumPy's own."""
         self.kind: Kind = kind if tensor.example.dim() == 0 else "array"
-        """NumPy's kind of value: an array (also one without dims), a scalar (np.float64), a number of Python's."""
+        """Kind of the value in NumPy: an array (also one without dims), a scalar (np.float64), a number of Python's."""
         self.source = source
         """Source of the array itself; the tensor's source is derived from it."""
 

@@ -118,14 +118,14 @@ class NNModuleVariable(ObjectVariable):
             super().delete_attribute(tracer, name)
 
     def _trace_own(self, tracer: Tracer, function: object, *arguments: VariableTracker) -> None:
-        # By its real body, so that parameters, buffers and submodules are stored as by nn.Module.
+        # The real body is traced, so that parameters, buffers and submodules are stored as by nn.Module.
         tracer.call(tracer.wrap(function, None), [self, *arguments])
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # The call is replaced by a call of ``forward`` only if no function in between is overridden.
         # A GraphModule's class has a ``__call__`` of fx, which calls nn.Module's.
         known = {name: call for name, call in CALLS.items() if name != "__call__" or not _is_called_by_fx(self.cls)}
-        # ``_wrapped_call_impl`` reads the other one from the module, which may have one of its own.
+        # ``_wrapped_call_impl`` looks ``_call_impl`` up on the module, which may have one of its own.
         shadows = not self.is_new() and "_call_impl" in vars(self.value)
         if shadows or any(self.on_class(tracer, name) is not call for name, call in known.items()):
             return super().call(tracer, arguments, keywords)

@@ -1,4 +1,4 @@
-"""Objects of user classes: Python's data model in one module.
+"""Objects of user-defined classes: attribute look-up and special methods, as in Python's data model.
 
 Attribute look-up follows ``object.__getattribute__``: data descriptors of the
 class, the instance's dict, the rest of the class, ``__getattr__``. The attribute
@@ -154,7 +154,7 @@ class ObjectVariable(VariableTracker):
                 getter = tracer.wrap(custom, self._class_source("__getattribute__"))
                 return tracer.call(getter, [self, ConstantVariable(name)])
             found = self.generic_attribute(tracer, name)
-        except ObservedException as error:  # of a property, too
+        except ObservedException as error:  # also raised by a property
             if not self._has_getattr() or not issubclass(error.value.python_type(), AttributeError):
                 raise
             found = None
@@ -209,7 +209,7 @@ class ObjectVariable(VariableTracker):
         overlay = tracer.side_effects.attribute(self, name)
         if overlay is not None:
             return overlay
-        if name == "__dict__" and not has_class_members_only(self.cls):  # as those with ``__slots__`` have
+        if name == "__dict__" and not has_class_members_only(self.cls):  # objects with ``__slots__`` have only those
             return self._dict(tracer)
         if self.is_new() or tracer.side_effects.is_deleted(self, name):
             return None
@@ -238,9 +238,7 @@ class ObjectVariable(VariableTracker):
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not has_dict(self.value):
             return
-        if tracer.side_effects.is_deleted(
-            self, name
-        ):  # by the program itself, so that the entry does not hide anything
+        if tracer.side_effects.is_deleted(self, name):  # the program deleted the entry: no guard is needed
             return
         if keeps_dict_elsewhere(self.cls):
             tracer.guard(AttrSource(self.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
@@ -301,7 +299,7 @@ class ObjectVariable(VariableTracker):
                 tracer.hand_over(self, fget)
                 return tracer.call(fget, [self])
             case types.MemberDescriptorType() | types.GetSetDescriptorType() if name == "__dict__":
-                return self._dict(tracer)  # of a SimpleNamespace it is a member
+                return self._dict(tracer)  # the ``__dict__`` of a SimpleNamespace is a member descriptor
             case types.MemberDescriptorType():  # a slot
                 return self._slot(tracer, name, found)
             case types.GetSetDescriptorType() if is_fixed(self.cls, name) and not self.is_new():
@@ -394,7 +392,7 @@ class ObjectVariable(VariableTracker):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         setter = self.on_class(tracer, "__setattr__")
         if setter not in PLAIN_SETTERS and not isinstance(setter, types.FunctionType):
-            self.no_method("__setattr__")  # C code, which may do more than store
+            self.no_method("__setattr__")  # the C code may do more than store
         if isinstance(setter, types.FunctionType):
             tracer.call(tracer.wrap(setter, self._class_source("__setattr__")), [self, ConstantVariable(name), value])
             return
@@ -482,7 +480,7 @@ class ObjectVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method = self._special_method(tracer, "__call__")
-        # The result of ``__call__`` is that of the instruction.
+        # The result of ``__call__`` is the result of the call instruction.
         tracer.hand_over(self, method)
         return tracer.call(method, arguments, keywords)
 
@@ -502,7 +500,7 @@ class ObjectVariable(VariableTracker):
         if name in OBJECT_METHODS and (cls is object or cls is threading.local):
             given = (realise(tracer, each) for each in (*arguments, *keywords.values()))
             return OBJECT_METHODS[name](tracer, self, *given)
-        if name == "__new__":  # of an instance, too, it is a function of a class
+        if name == "__new__":  # a static method: looked up on an instance it is not bound
             return tracer.call(tracer.wrap(class_lookup(self.cls, name), None), arguments, keywords)
         if cls is object:
             method = tracer.wrap(getattr(object, name), None)
@@ -616,7 +614,7 @@ class ObjectVariable(VariableTracker):
         try:
             iterator = self.iterate(tracer)
         except ObservedException as error:
-            if issubclass(error.value.python_type(), TypeError):  # whatever it says
+            if issubclass(error.value.python_type(), TypeError):  # whatever its message is
                 tracer.raise_exception(TypeError, REFUSALS["__contains__"].format(self.type_name()))
             raise
         return self.search(tracer, iterator, item)

@@ -114,7 +114,7 @@ class RandomVariable(ObjectVariable):
     seed: tuple[object, ...] = ()
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if name in ("gauss_next", "__dict__"):  # what seed and gauss keep in Python
+        if name in ("gauss_next", "__dict__"):  # ``seed`` and ``gauss`` store this attribute in Python
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
             )
@@ -154,7 +154,7 @@ class RandomVariable(ObjectVariable):
         if not isinstance(state, (LazyVariable, GeneratorStateVariable)) or state.source is None:
             self.no_method("setstate")
         if isinstance(state, GeneratorStateVariable) and not isinstance(state.source, DrawSource):
-            self.no_method("setstate")  # a part of a state is none: it raises
+            self.no_method("setstate")  # a part of a state is not a state: it raises
         self._note(tracer, "setstate", [state], {})
         return ConstantVariable(None)
 

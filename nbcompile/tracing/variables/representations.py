@@ -118,7 +118,7 @@ def _tuple(shown: _ReprTarget) -> Pieces:
         return shown.within(f"{shown.name}(", parts, ")")
     if shown.cls is torch.Size:
         return shown.within("torch.Size([", shown.listed(items), "])")
-    if shown.cls is not tuple:  # a record of results
+    if shown.cls is not tuple:  # a named result tuple of torch
         return None
     return shown.within("(", shown.listed(items), ",)" if len(items) == 1 else ")")
 
@@ -187,7 +187,7 @@ def _partial(shown: _ReprTarget) -> Pieces:
 
 
 _KINDS: Mapping[type[VariableTracker], Callable[[_ReprTarget], Pieces]] = {
-    DequeVariable: _deque,  # before lists: a deque is one of them
+    DequeVariable: _deque,  # before ListVariable, its base class
     ListVariable: _sequence,
     TupleVariable: _tuple,
     SetVariable: _set,

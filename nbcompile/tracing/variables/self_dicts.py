@@ -50,7 +50,7 @@ class SelfDictVariable(ObjectVariable):
         return self
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
-        if not self._items().changed:  # after a change, all keys are guarded
+        if not self._items().changed:  # a change has guarded all keys
             super()._not_shadowed(tracer, name)
 
     def missing(self, tracer: Tracer, name: str) -> NoReturn:

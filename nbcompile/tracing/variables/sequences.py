@@ -60,7 +60,7 @@ class SequenceVariable(ContainerVariable):
 
     def constant(self) -> object:
         values = [item.constant() for item in self.items]
-        if hasattr(self.cls, "n_sequence_fields"):  # there is one sys.version_info: its class creates no other
+        if hasattr(self.cls, "n_sequence_fields"):  # the class of sys.version_info creates no other object
             return tuple(values)
         if hasattr(self.cls, "_fields"):  # a subclass's own __new__ may have other parameters
             return tuple.__new__(self.cls, values)
@@ -92,11 +92,11 @@ class SequenceVariable(ContainerVariable):
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         index = self._index(tracer, key)
         if isinstance(index, slice):
-            chosen: Any = tracer.evaluate(self.items.__getitem__, (index,))  # refuses a step of 0
+            chosen: Any = tracer.evaluate(self.items.__getitem__, (index,))  # raises for a step of 0
             # ``t[:] is t`` for a tuple, as in CPython; a slice of a list is always a new list.
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
-            tracer.evaluate(self.empty().__getitem__, (index,))  # raises: nothing is in it
+            tracer.evaluate(self.empty().__getitem__, (index,))  # raises: the sequence is empty
         return self.at(tracer, index)
 
     def _index(self, tracer: Tracer, key: VariableTracker) -> Any:
@@ -141,7 +141,7 @@ class SequenceVariable(ContainerVariable):
             index += 1
 
     def method_index(self, tracer: Tracer, item: VariableTracker, *bounds: VariableTracker) -> VariableTracker:
-        find = self.empty().index  # says in Python's words which bounds it refuses
+        find = self.empty().index  # raises Python's error for invalid bounds
         if len(bounds) > 2:
             tracer.evaluate(find, (None, *bounds))
         start, stop = (*(index_of(tracer, each, partial(find, None)) for each in bounds), None, None)[:2]
@@ -171,11 +171,11 @@ class ListVariable(SequenceVariable):
         index = self._index(tracer, key)
         if isinstance(index, slice):
             if value.is_constant() and not hasattr(value.python_type(), "__iter__"):
-                tracer.evaluate([].__setitem__, (index, value.constant()))  # can only assign an iterable
+                tracer.evaluate([].__setitem__, (index, value.constant()))  # raises: not an iterable
             given = value.unpack(tracer)
             tracer.evaluate(
                 ([None] * len(self.items)).__setitem__, (index, given)
-            )  # refuses a length that does not fit
+            )  # raises for a length that does not fit
             self.items[index] = given
             return
         if not -len(self.items) <= index < len(self.items):
@@ -186,7 +186,7 @@ class ListVariable(SequenceVariable):
         self.mark_mutated(tracer)
         index = self._index(tracer, key)
         if isinstance(index, slice):
-            tracer.evaluate(self.items.__delitem__, (index,))  # refuses a step of 0
+            tracer.evaluate(self.items.__delitem__, (index,))  # raises for a step of 0
             return
         try:
             del self.items[index]

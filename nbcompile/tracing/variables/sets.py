@@ -195,13 +195,13 @@ class SetVariable(ContainerVariable):
             items = hashed_items(tracer, other, rehashes=operation == "intersection")
             operands.append(_operand(other, items))
             theirs: dict[Hashable, VariableTracker] = {}
-            for key, item in items:  # the first of equal ones
+            for key, item in items:  # the first of equal items is kept
                 theirs.setdefault(key, item)
             match operation:
                 case "union":
                     mine = {**mine, **_without(theirs, mine)}
                 case "intersection":
-                    # CPython iterates over the smaller set, and over any other iterable: of equal items it uses those.
+                    # CPython iterates over the smaller set, and over any other iterable: of equal items it keeps those.
                     iterates_mine = isinstance(built_in_set(other), SetVariable) and len(theirs) > len(mine)
                     iterated, searched = (mine, theirs) if iterates_mine else (theirs, mine)
                     mine = {key: item for key, item in iterated.items() if key in searched}
@@ -238,7 +238,7 @@ class SetVariable(ContainerVariable):
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
         self.mark_mutated(tracer)
         items = hashed_items(tracer, other)
-        theirs = dict(reversed(items))  # the first of equal ones
+        theirs = dict(reversed(items))  # the first of equal items is kept
         for key, item in theirs.items():
             if self.members.pop(key, None) is None:
                 self.members[key] = item
@@ -317,7 +317,7 @@ def set_from(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
     operand = _operand(value, items)
     table = SetTable(None if operand.keys is None else cls(operand.keys), operand.sources)
     members: dict[Hashable, VariableTracker] = {}
-    for key, item in items:  # the first of equal ones
+    for key, item in items:  # the first of equal items is kept
         members.setdefault(key, item)
     return SetVariable(tracer, [], cls=cls, table=table, members=members)
 

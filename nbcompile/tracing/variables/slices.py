@@ -71,7 +71,7 @@ class SliceVariable(VariableTracker):
         if name == "indices":
             real = self.value(tracer)
             if len(arguments) != 1 or keywords:
-                tracer.evaluate(real.indices, arguments, keywords)  # says how many it takes
+                tracer.evaluate(real.indices, arguments, keywords)  # raises Python's error
             length = index_of(tracer, arguments[0], real.indices)
             return tracer.wrap(tracer.evaluate(real.indices, (length,)), None)
         return super().call_method(tracer, name, arguments, keywords)
@@ -84,7 +84,7 @@ class SliceVariable(VariableTracker):
 
 def _bound(tracer: Tracer, part: VariableTracker) -> Any:
     if part.is_constant() and not hasattr(part.constant(), "__index__"):
-        tracer.evaluate(slice(part.constant()).indices, (0,))  # refuses all but None
+        tracer.evaluate(slice(part.constant()).indices, (0,))  # raises for any constant but None
         return None
     return index_of(tracer, part)
 

@@ -2,7 +2,7 @@
 
     sorted(xs, key=f)      f is traced for each item; constants are compared here, in Python
     sorted([A(2), A(1)])   each comparison of Python's sort calls ``A.__lt__``, which is traced
-    sorted(d.items())      the keys of the dict decide, whatever its values are
+    sorted(d.items())      the keys of the dict determine the order: its values are not compared
 
 In torch: torch/_dynamo/variables/builtin.py (``call_sorted``), lists.py (``ListVariable.call_method``)
 """
@@ -31,7 +31,7 @@ def sort_items(
     After a comparison that raises the items are partly sorted, as Python leaves them.
     """
     if reverse is not None and (is_reversed := realise(tracer, reverse)).is_constant():
-        tracer.evaluate(sorted, ([],), {"reverse": is_reversed.constant()})  # raises where it is no number
+        tracer.evaluate(sorted, ([],), {"reverse": is_reversed.constant()})  # raises if ``reverse`` is no number
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
     keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
@@ -53,7 +53,7 @@ def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], 
     """Keys that Python can sort by, and whether their comparisons are traced."""
     plain = [_sort_key(tracer, each) for each in keys]
     unknown = [key for key in plain if isinstance(key, VariableTracker)]
-    # ``sorted(kwargs.items())``: the names decide, and what is behind them is never compared.
+    # ``sorted(kwargs.items())``: the names are distinct, so the values are never compared.
     if unknown and (prefixes := _distinct_prefixes(tracer, keys)) is not None:
         return prefixes, False
     if unknown and not all(map(_compares_in_python, keys)):
@@ -63,7 +63,7 @@ def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], 
 
 
 def _distinct_prefixes(tracer: Tracer, keys: list[VariableTracker]) -> list[Any] | None:
-    """The constant items with which tuples begin, if these decide each comparison; else None."""
+    """The leading constant items of tuples, if they determine the result of each comparison; else None."""
     found: list[Any] = []
     for key in keys:
         if not isinstance(key, ContainerVariable) or key.python_type() is not tuple:

@@ -64,7 +64,7 @@ def stand_in(value: VariableTracker) -> object:
     if isinstance(value, SymbolicVariable):
         return value.specialise()
     part = getattr(value, "base_items", None)
-    if isinstance(part, ConstantVariable):  # of a class that derives from int, str ...
+    if isinstance(part, ConstantVariable):  # an object of a class that derives from int, str ...
         built_in: Any = type(part.value)
         return type(value.error_name(), (built_in,), {})(part.value)
     return type(value.error_name(), (), {})()

@@ -171,7 +171,7 @@ def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTra
     if result.python_type() in (tuple, list):
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return tracer.list_of(items) if result.python_type() is list else tracer.tuple_of(items)
-    if is_record(result.python_type()):  # as of ``sort``: a tuple with names, built from a tuple
+    if is_record(result.python_type()):  # for example of ``sort``: a named tuple, created from a tuple
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return TupleVariable(items, cls=result.python_type())
     return result

@@ -39,7 +39,7 @@ class SuperVariable(VariableTracker):
         if name == "__class__":
             return tracer.wrap(super, None)
         owner_class = self.owner.value if isinstance(self.owner, ClassVariable) else self.owner.python_type()
-        if self.cls not in owner_class.__mro__:  # in a metaclass: the class is the object
+        if self.cls not in owner_class.__mro__:  # a method of a metaclass: the object is a class
             owner_class = type(owner_class)
         # The search begins after ``cls`` in the order of the *object's* class: with multiple inheritance that need not
         # be a base of ``cls``.

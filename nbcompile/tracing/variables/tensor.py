@@ -160,7 +160,7 @@ class TensorVariable(VariableTracker):
         answer = self._call_override(tracer, getter(name))  # an override sees a call of the getter
         if answer is not None:
             return answer
-        if name in CONSTANT_ATTRIBUTES:  # what each guard on a tensor implies
+        if name in CONSTANT_ATTRIBUTES:  # each guard on a tensor implies these
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
             return tracer.sizes(self, "size")
@@ -213,7 +213,7 @@ class TensorVariable(VariableTracker):
             return stored
         real = self.example if self.source is None else tracer.real_value(self.source)
         assert isinstance(real, torch.Tensor)
-        # Eager warns at each read, under the current filters: it is read between two graphs. If only one graph is
+        # Eager mode warns at each read, under the current filters: it is read between two graphs. If only one graph is
         # possible, as in a body, there is no warning.
         may_break = tracer.output.body is tracer.output.root and not tracer.output.options.fullgraph
         if may_break and real.requires_grad and not real.is_leaf and not real.retains_grad:
@@ -266,11 +266,11 @@ class TensorVariable(VariableTracker):
             values = [each.constant() for each in arguments]
             named = {key: each.constant() for key, each in keywords.items()}
             return tracer.constant_or_wrap(tracer.evaluate(getattr(self.example, name), values, named))
-        if not hasattr(self.cls, name) or self._is_put_into_torchs_class(name):
+        if not hasattr(self.cls, name) or self._is_added_to_tensor_class(name):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         return tracer.apply_method(name, (self, *arguments), keywords)
 
-    def _is_put_into_torchs_class(self, name: str) -> bool:
+    def _is_added_to_tensor_class(self, name: str) -> bool:
         """True if a new name was added to torch.Tensor or torch.nn.Parameter; not for names of a subclass."""
         if not torch_internals.members.is_new_member(name):
             return False
@@ -278,7 +278,8 @@ class TensorVariable(VariableTracker):
         return any(found is class_lookup(cls, name) for cls in torch_internals.members.CLASSES)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if isinstance(realise(tracer, key), SymbolicVariable):  # as an index it would become a constant
+        # A number of the graph would become a constant if it were used as an index.
+        if isinstance(realise(tracer, key), SymbolicVariable):
             return tracer.apply(torch.select, (self, ConstantVariable(0), key))
         return tracer.apply(operator.getitem, (self, key))
 
@@ -341,7 +342,7 @@ def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object
 
 
 def _computed(node: torch.fx.Node) -> str:
-    """Description, for people, of how and where a value was computed."""
+    """Description, for error messages, of how and where a value was computed."""
     stack = node.meta.get(STACK)
     where = f" in line {stack[-1].line}, `{stack[-1].code}`," if stack else ""
     target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", node.target)

@@ -45,7 +45,7 @@ def _size_of(name: str) -> Special:
         rank = tensor.example.dim()
         if type(index) is not int or not -rank <= index < rank:
             # A tensor of that rank on the meta device raises torch's own error.
-            tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # refuses it
+            tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # raises torch's error
         return sizes.get_item(tracer, ConstantVariable(index))
 
     return size
@@ -55,7 +55,7 @@ def _property(name: str) -> Special:
     def answer(
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker | None:
-        if arguments or keywords:  # is_pinned(device)
+        if arguments or keywords:  # ``is_pinned(device)`` has an argument
             return None
         return ConstantVariable(known_property(tracer, tensor.example, name))
 
@@ -247,7 +247,7 @@ def _new_tensor(
 @method("new")
 def _new(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     given = [realise(tracer, each) for each in arguments]
-    is_size = [each.python_type() for each in given] == [torch.Size]  # in a graph it would be a tuple
+    is_size = [each.python_type() for each in given] == [torch.Size]  # a torch.Size would be a tuple in a graph
     if is_size or (
         given and not keywords and all(each.is_constant() and type(each.constant()) is int for each in given)
     ):

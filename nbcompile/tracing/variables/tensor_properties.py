@@ -9,7 +9,7 @@ A fake tensor has no memory, and no effect of the program's retain_grad(), so th
 call. A result of an in-place method on an input is the input itself, and a view shares an input's memory; their
 properties depend on the input's.
 
-In torch: answered from the fake tensor, unguarded. Read next: nbcompile/tracing/variables/tensor_methods.py
+In torch: read from the fake tensor, without a guard. Read next: nbcompile/tracing/variables/tensor_methods.py
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def known_version(tracer: Tracer, example: torch.Tensor, name: str) -> int:
     A fake tensor counts them as the real one does, from 0. The number of earlier writes to an input differs from call
     to call, so the graph breaks for an input.
     """
-    if input_of(tracer, example, in_memory_of) is not None or example.is_inference():  # which has no version
+    # An inference tensor has no version counter.
+    if input_of(tracer, example, in_memory_of) is not None or example.is_inference():
         raise _untraced(name)
     return example._version
 

@@ -167,7 +167,7 @@ class TritonKernelVariable(VariableTracker):
 
 
 def _obstacle(kernel: Any) -> str:
-    """The reason why a decorator is not supported; "" if all are."""
+    """The reason why a decorator is not supported; "" if all decorators are."""
     kinds = [type(layer).__name__ for layer in layers(kernel)]
     if kinds.count("Autotuner") > 1:
         return "it is tuned by two decorators"

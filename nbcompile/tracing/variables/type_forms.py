@@ -52,7 +52,7 @@ class TypeFormVariable(UnknownVariable):
             return arguments[0]
         instance = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
         if instance.python_type().__dictoffset__ and instance.is_created_here():
-            with contextlib.suppress(ObservedException):  # as typing does, which ignores errors
+            with contextlib.suppress(ObservedException):  # typing ignores errors, too
                 instance.set_attribute(tracer, "__orig_class__", self)
         return instance
 

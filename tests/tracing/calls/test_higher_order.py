@@ -106,7 +106,7 @@ def raises(x):
         (shares_memory, "must not share memory"),
         (on_a_list, "the condition is a list"),
         (never_ends, "the condition is always true"),
-        (carries_a_number, "what is carried must be tensors"),
+        (carries_a_number, "all carried values must be tensors"),
         (raises, "KeyError"),
     ],
 )
