@@ -4,7 +4,7 @@ kernel.
     View(explained)                  any view, live in marimo as in a notebook
 
     live = LiveWhatIf(f)             the form, as in the picture, in any host of anywidget
-    live.ask(x, torch.ones(7))       nothing runs: the real guards are evaluated, and the form shows the same call
+    live.find_entry(x, torch.ones(7))      evaluates the real guards and runs nothing; the form shows the same call
 
 The page is that of the static views, with the same script as a module; a call travels as the readings of its guards.
 Needs ``pip install nbcompile[widget]``; everything else works without it.
@@ -51,7 +51,7 @@ class LiveWhatIf(anywidget.AnyWidget):
     """The static view."""
     call = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     """Queried call: the index of each guarded value, and its value as a tree."""
-    said = traitlets.Unicode().tag(sync=True)
+    result = traitlets.Unicode().tag(sync=True)
     """Result of the real guards."""
 
     def __init__(self, record: Record, function: Callable[..., object]) -> None:
@@ -69,7 +69,7 @@ class LiveWhatIf(anywidget.AnyWidget):
         shown = Record(record.function, record.environment, groups[0])
         super().__init__(page=html.render(shown, "what_if", assets=False))
 
-    def ask(self, *arguments: object, **keywords: object) -> str | None:
+    def find_entry(self, *arguments: object, **keywords: object) -> str | None:
         """Cache entry that this call would hit, by the real guards; None: it would be compiled.
 
         The form shows the call, too. Nothing is called and nothing compiled.
@@ -80,6 +80,8 @@ class LiveWhatIf(anywidget.AnyWidget):
         hit = next((each for each in newest if entries[each].holds(scope)), None)
         values = readings.readings_of(self._code).take(scope)
         names = self._query.names
-        self.said = f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
+        self.result = (
+            f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
+        )
         self.call = {str(names.index(name)): trees.constant(value) for name, value in values.items() if name in names}
         return hit

@@ -1,4 +1,4 @@
-"""Logs, debug folders and traces as users of torch.compile know them, from the records of finished frames.
+"""Logs, debug folders and traces as of torch.compile, from the records of finished frames.
 
     recorder.subscribers.extend(SUBSCRIBERS)      api.py does this; without an active log, nothing is recorded
 

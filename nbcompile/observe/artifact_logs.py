@@ -71,11 +71,11 @@ def _components() -> list[str]:
 
 
 def _report_silent() -> None:
-    """Warn once of logs that are not supported, and of those that torch itself prints, which may stay empty."""
+    """Warn once about logs that are not supported, and about those that torch itself prints, which may be empty."""
     for name in torch_internals.enabled_artifacts():
         if name in BY_TORCH:
             torch_logs.warn_of_output(
-                f"TORCH_LOGS={name} is printed by torch itself, where it happens: {BY_TORCH[name]}"
+                f"TORCH_LOGS={name} is printed by torch itself, when it happens: {BY_TORCH[name]}"
             )
         elif name not in ARTIFACTS and name not in LIVE:
             reason = NOT_HERE.get(name, "it is not known here")
@@ -90,14 +90,14 @@ def _print(name: str, message: str) -> None:
 
 
 def _handle(logger: str, level: int, message: str) -> None:
-    # Past the level of our logger, which is not on when a whole component (+dynamo) is.
+    # Bypasses the level of nbcompile's logger, which is not enabled by a whole component (+dynamo).
     ours = logging.getLogger("nbcompile")
     ours.handle(ours.makeRecord(logger, level, __file__, 0, "%s", (message,), None))
 
 
 @contextlib.contextmanager
 def _in_frame(compile_id: str) -> Iterator[None]:
-    """The compile id in the prefix of each line; a frame that was refused by a limit (``3/-``) has none."""
+    """The compile id in the prefix of each line; a frame that a limit refused (``3/-``) has none."""
     if not compile_id.replace("/", "").isdigit():
         yield
         return

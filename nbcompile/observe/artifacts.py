@@ -1,4 +1,4 @@
-"""The artifacts of ``TORCH_LOGS``, as text, out of the record of one frame.
+"""The artifacts of ``TORCH_LOGS``, as text, from the record of one frame.
 
     list(ARTIFACTS["graph_code"](frame))      a list of messages: "TRACED GRAPH", " ===== __compiled_fn_0_0 ====="
 
@@ -46,7 +46,7 @@ def _graph(frame: CompiledFrame) -> Iterator[str]:
 def tabulate(graph: Graph) -> str:
     """A graph as a table: opcode, name, target, arguments."""
     rows = [("opcode", "name", "target", "args"), *((n.op, n.name, n.target, n.arguments) for n in graph.nodes)]
-    # As torch prints it with `tabulate`, a package that need not be installed here.
+    # As torch prints it with `tabulate`, a package that is no dependency.
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     rows.insert(1, ("-" * widths[0], "-" * widths[1], "-" * widths[2], "-" * widths[3]))
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
@@ -86,7 +86,7 @@ def disassembly(instructions: Iterable[Instruction]) -> str:
 
 
 def _trace_source(frame: CompiledFrame) -> Iterator[str]:
-    # A line is printed once for the instructions that follow one another, and again if a loop comes back to it.
+    # A line is printed once for consecutive instructions, and again if a loop returns to it.
     for (function, line), steps in itertools.groupby(frame.steps, key=lambda step: (step.function, step.line)):
         if line:
             depth = f" (inline depth: {first.depth})" if (first := next(steps)).depth else ""
@@ -122,8 +122,8 @@ def _guards(frame: CompiledFrame) -> Iterator[str]:
 
 
 def guard_tree(guards: Iterable[Guard]) -> str:
-    """All guards below the values that they check, in torch's form of the guard manager."""
-    # One level deep: a record has the guards by what they are about, and not the accessors between.
+    """All guards, grouped by the values that they check, in torch's form of the guard manager."""
+    # One level deep: a record has the guards by source, and not the accessors between them.
     lines = ["GUARDS:", "", "TREE_GUARD_MANAGER:", "+- RootGuardManager"]
     by_source: dict[str, list[Guard]] = {}
     for guard in guards:
@@ -204,7 +204,7 @@ def _ir_post_fusion(frame: CompiledFrame) -> Iterator[str]:
     compiled = frame.compiled_graph
     if compiled is None or not compiled.kernels:
         return
-    # A kernel names its buffers; what they compute is with the buffers, which exist before fusion.
+    # A kernel names its buffers; their computations are stored with the buffers, which exist before fusion.
     bodies = {each.id: each for each in compiled.buffers}
     lines = ["AFTER FUSION"]
     for kernel in compiled.kernels:
@@ -241,7 +241,7 @@ def output_code(frame: CompiledFrame) -> str:
     compiled = frame.compiled_graph
     if compiled is None or not compiled.wrapper:
         return ""
-    # As texts in one program, as torch does: who copies the log has kernels and wrapper together.
+    # Texts in one program, as in torch: a copy of the log has kernels and wrapper together.
     texts = [f"{kernel.name} = '''\n{kernel.source.rstrip()}\n'''" for kernel in compiled.kernels if kernel.source]
     return "\n\n\n".join([*texts, compiled.wrapper.rstrip()]) + "\n"
 
@@ -271,7 +271,7 @@ def _cudagraphs(frame: CompiledFrame) -> Iterator[str]:
     if compiled is None:
         return
     yield from (note for note in compiled.notes if "cudagraphs" in note)
-    # torch's own words, which people search for.
+    # torch's own words, which users search for.
     if compiled.kernels and not any(kernel.language == "triton" for kernel in compiled.kernels):
         yield "skipping cudagraphs due to cpu device"
 
@@ -325,4 +325,4 @@ ARTIFACTS: dict[str, Messages] = {
     "trace_source": _trace_source,
     "verbose_guards": _verbose_guards,
 }
-"""The printer of an artifact of a finished frame. Those of ``log_names.LIVE`` are printed while they happen."""
+"""The printer of an artifact of a finished frame. Those of ``log_names.LIVE`` are printed when they happen."""

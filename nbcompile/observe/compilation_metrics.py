@@ -1,4 +1,4 @@
-"""torch's list of what each compile did and took, kept for dashboards that read it.
+"""torch's list of compilation metrics, filled for dashboards that read it.
 
     torch._dynamo.utils.get_compilation_metrics()[-1].graph_op_count      2
     ... .compile_id, .co_name, .guard_count, .recompile_reason, .entire_frame_compile_time_s, .fail_type
@@ -35,7 +35,7 @@ _current: contextvars.ContextVar[CompilationMetrics | None] = contextvars.Contex
 
 
 class CompilationMetrics:
-    """Facts about one compile, under torch's names."""
+    """Metrics of one compile, under torch's names."""
 
     def __init__(self, code: CodeType, compile_id: str) -> None:
         module = sys.modules.get("torch._dynamo.utils")
@@ -68,7 +68,7 @@ class CompilationMetrics:
         if self._torchs is None:
             return
         nodes = list(module.graph.nodes)
-        # The program's function modes and subclasses are not called: eager mode would not have looked at these shapes.
+        # The program's function modes and subclasses are not called: eager mode would not have read these shapes.
         with torch._C.DisableTorchFunction():
             shapes = {
                 node.name: [size if isinstance(size, int) else str(size) for size in value.shape]
@@ -83,12 +83,12 @@ class CompilationMetrics:
         )
 
     def note_breaks(self, reports: Sequence[Break]) -> None:
-        """Add why tracing began again, to end before what breaks."""
+        """Add why tracing restarted, to end before a break."""
         self.note(restart_reasons={errors.report_text(report) for report in reports})
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add how long the backend takes."""
+        """Add the duration of the backend."""
         began = time.perf_counter()
         try:
             yield
@@ -98,7 +98,7 @@ class CompilationMetrics:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Add how long a compile takes and what it fails with, and give torch the whole."""
+        """Add the duration of a compile and its error, and append the row to torch's list."""
         if self._torchs is None:
             yield
             return
@@ -116,7 +116,7 @@ class CompilationMetrics:
             self.finish(began)
 
     def finish(self, began: float, **facts: Any) -> None:
-        """Add how long the compile took, and give torch the whole."""
+        """Add the duration of the compile, and append the row to torch's list."""
         if self._torchs is None:
             return
         duration, ended = _microseconds(began), time.time_ns() // 1000
@@ -129,7 +129,7 @@ class CompilationMetrics:
 
     @contextmanager
     def backward_graph(self, generates: bool) -> Iterator[None]:
-        """Add a row for a backward graph: how long it takes, and that it is one."""
+        """Add a row for a backward graph, with its duration."""
         began = time.perf_counter()
         yield
         if self._torchs is None:
@@ -153,13 +153,13 @@ class CompilationMetrics:
 
 
 def backward_graph(generates: bool) -> AbstractContextManager[None]:
-    """Note a backward graph that is compiled inside; ``generates``: by the code generator."""
+    """Record a backward graph that is compiled in the block; ``generates``: by the code generator."""
     metrics = _current.get()
     return nullcontext() if metrics is None else metrics.backward_graph(generates)
 
 
 def note_loaded(code: CodeType, compile_id: str, began: float) -> None:
-    """Add a row for an entry from the store: it has code and guards, while nothing was traced."""
+    """Add a row for an entry from the store, which has code and guards although nothing was traced."""
     metrics = CompilationMetrics(code, compile_id)
     metrics.finish(began, has_guarded_code=True)
 

@@ -1,4 +1,4 @@
-"""The folder of ``TORCH_COMPILE_DEBUG=1``: what each compiled frame led to, as files.
+"""The folder of ``TORCH_COMPILE_DEBUG=1``: the artifacts of each compiled frame, as files.
 
     torch_compile_debug/run_2026_11_23_22_10_38_123456-pid_77/nbcompile/f_0_0/
         fx_graph_readable.py        the captured graph
@@ -57,8 +57,8 @@ class DebugFolder:
         return contextlib.nullcontext()
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
-        """Write the files of one frame; a disk that refuses is a warning, and the program continues."""
-        # Called at the end of a compile, in the middle of the user's program: nothing of this may stop it.
+        """Write the files of one frame; an error of the disk is a warning, and the program continues."""
+        # Called at the end of a compile, in the middle of the user's program: no error here may stop it.
         try:
             folder = run_folder(os.getpid()) / f"{_file_name(frame.function)}_{_file_name(frame.id)}"
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""torch's own counters of compilations, kept for dashboards and tests that read them.
+"""torch's own counters of compilations, filled for dashboards and tests that read them.
 
     torch._dynamo.utils.counters["graph_break"]       {"Data-dependent branching...": 1}
     torch._dynamo.utils.counters["stats"]             {"calls_captured": 5, "unique_graphs": 2}
@@ -41,13 +41,13 @@ def add(family: str, key: str, amount: int = 1) -> None:
 
 
 def count_graph(module: torch.fx.GraphModule) -> None:
-    """Count a graph that a backend is given, and the calls in it."""
+    """Count a graph that a backend gets, and the calls in it."""
     add("stats", "calls_captured", sum(node.op.startswith("call_") for node in module.graph.nodes))
     add("stats", "unique_graphs")
 
 
 def count_breaks(reports: Sequence[Break], is_skipped: bool) -> None:
-    """Count graph breaks by what was said of them; apart from others those for which a frame is not compiled."""
+    """Count graph breaks by message; those for which a frame is not compiled are counted separately."""
     for report in reports:
         add("unimplemented" if is_skipped else "graph_break", errors.report_text(report))
 

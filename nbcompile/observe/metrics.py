@@ -69,7 +69,7 @@ class Metrics:
                     self._seconds[timing.stage] += timing.seconds  # type: ignore[assignment]  # a Counter adds floats
 
     def snapshot(self) -> dict[str, Any]:
-        """The counters, as what JSON has."""
+        """The counters, as values of JSON."""
         with self._lock:
             if not self.counting:
                 self.counting, self.since = True, time.time()
@@ -86,7 +86,7 @@ class Metrics:
             }
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Set all counters to 0."""
         with self._lock:
             self.since = time.time()
             for counter in (self._frames, self._breaks, self._kernels, self._numbers, self._seconds, self._recompiled):
@@ -115,7 +115,7 @@ class PrometheusCollector:
     """A collector for a registry of prometheus_client: ``REGISTRY.register(PrometheusCollector())``."""
 
     def collect(self) -> list[Any]:
-        """The metric families, as prometheus_client wants them."""
+        """The metric families, as prometheus_client expects them."""
         core: Any = _prometheus("prometheus_client.core")
         counts = COUNTS.snapshot()
         found = []
@@ -130,7 +130,7 @@ class PrometheusCollector:
 
 
 def metrics() -> dict[str, Any]:
-    """Counters of what this process compiled since counting began, which is now if it had not.
+    """Counters of what this process compiled since counting began; the first call begins it.
 
     Returns:
         ``frames`` by status, ``store_hit_rate``, ``graphs``, ``operators``, ``guards``, ``kernels`` by language,

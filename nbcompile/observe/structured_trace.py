@@ -1,8 +1,8 @@
-"""``TORCH_TRACE=folder``: the records that tlparse reads, out of the record of each frame.
+"""``TORCH_TRACE=folder``: the records that tlparse reads, from the record of each frame.
 
     TORCH_TRACE=/tmp/trace python f.py
     tlparse /tmp/trace/dedicated_log_torch_trace_*.log            pages: graphs, guards, code, metrics, breaks
-    python -m nbcompile open /tmp/trace                           the same in our pictures, complete
+    python -m nbcompile open /tmp/trace                           the same as pictures of nbcompile, complete
 
 A trace is a log: each line has a JSON object (metadata), and below it, indented, what it is about (the payload). Names
 and fields are torch's. One more record, ``nbcompile_record``, holds the whole frame as data.
@@ -29,7 +29,7 @@ from nbcompile.record import codec, reproducer
 from nbcompile.record.model import EACH_CALL, FROM_STORE, CompiledFrame, Record, Timing
 
 RECORD = "nbcompile_record"
-"""The artifact that holds a frame as our own JSON."""
+"""The artifact that contains a frame as JSON of nbcompile."""
 GRAPH_RECORDS = {
     "joint": "aot_joint_graph",
     "forward": "aot_forward_graph",
@@ -55,7 +55,7 @@ class StructuredTrace:
         return False
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
-        """Inside, records that torch itself writes (symbols, tensors) are about this frame."""
+        """Let records that torch itself writes in the block (symbols, tensors) have this frame's compile id."""
         if self.wants_frames() and compile_id.replace("/", "").isdigit():
             return torch_internals.compiling(compile_id)
         return contextlib.nullcontext()
@@ -106,13 +106,13 @@ def entries(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[TraceEn
 
 
 def _backend(frame: CompiledFrame) -> Iterator[TraceEntry]:
-    """The graphs and the code that the backend generated from the captured graph, and a program that does it again."""
+    """The graphs and the code that the backend generated from the captured graph, and a program that repeats it."""
     compiled = frame.compiled_graph
     if compiled is None or frame.graph is None:
         return
     code = output_code(frame)
     yield from _artifact("before_pre_grad_graph", frame.graph.code if code else "")
-    # A stage that torch has no record for (our own passes) is an artifact by its name.
+    # A stage without a record of torch (passes of nbcompile) is an artifact by its name.
     for graph in compiled.graphs:
         if graph.stage not in GRAPH_RECORDS:
             yield from _artifact(f"{graph.stage}_graph", graph.code)
@@ -122,7 +122,7 @@ def _backend(frame: CompiledFrame) -> Iterator[TraceEntry]:
             yield "inductor_post_grad_graph", {}, graph.code
     if code:
         yield "inductor_output_code", {"filename": f"nbcompile/{fn_name(frame)}.py"}, code
-    with contextlib.suppress(ValueError):  # a graph that no text can say
+    with contextlib.suppress(ValueError):  # a graph that cannot be written as text
         yield from _artifact("fx_graph_runnable", reproducer.script(frame))
     if frame.store or frame.cause in FROM_STORE:
         found = "hit" if frame.cause in FROM_STORE else "miss"
@@ -153,7 +153,7 @@ def _failure(frame: CompiledFrame) -> dict[str, Any]:
 
 
 def metrics(frame: CompiledFrame, timings: Sequence[Timing]) -> dict[str, Any]:
-    """Torch's CompilationMetrics, as far as a record knows them."""
+    """Torch's CompilationMetrics, as far as a record contains them."""
     outer = [timing for timing in timings if not timing.inside]
     nodes = frame.graph.nodes if frame.graph else ()
     backend = [timing.seconds for timing in timings if timing.stage == "backend" and timing.inside != EACH_CALL]
@@ -204,5 +204,5 @@ def events(timings: Sequence[Timing]) -> Iterator[str]:
 
 def _epoch(clock: float) -> float:
     """A time of ``perf_counter`` as seconds since 1970."""
-    # The two clocks differ only by their origins: what both show now gives the difference.
+    # The two clocks differ only by their origins: the difference is that of their present values.
     return clock + time.time() - time.perf_counter() if clock else time.time()

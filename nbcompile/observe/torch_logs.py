@@ -48,12 +48,12 @@ _warned: set[str] = STATE.add("observe.torch_logs._warned", set(), Lifetime.PROC
 
 @STATE.on_reset
 def reset() -> None:
-    """Tell everything in full again."""
+    """Log every break in full again."""
     _logged.clear()
 
 
 def warn_once(report: Break) -> None:
-    """A warning for users who read no reports: what cannot be traced, what can be done, and where it is."""
+    """Warn users who read no reports of code that cannot be traced, with a hint and its location."""
     if report.explanation in _warned:
         return
     _warned.add(report.explanation)
@@ -63,14 +63,14 @@ def warn_once(report: Break) -> None:
 
 
 def warn_of_output(text: str) -> None:
-    """One line about logs and traces themselves, once for each text."""
+    """Warn in one line about logs and traces themselves, once for each text."""
     if text not in _warned:
         _warned.add(text)
         logging.getLogger("nbcompile").warning("%s", text)
 
 
 def graph_break(reports: Sequence[Break], compile_id: str) -> None:
-    """One break; where nothing can resume after it, a second report says why."""
+    """Log a break; if no resume function can follow, a second report has the reason."""
     if not GRAPH_BREAKS.isEnabledFor(10):
         return
     first, last = reports[0], reports[-1]
@@ -134,7 +134,7 @@ def _stack_line(frame: traceback.FrameSummary) -> StackLine:
 
 
 def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
-    """A function and the resume functions that it continues in as one line each: where it is now."""
+    """The stack, with one line for a function and the resume functions in which it continues: the current line."""
     shown: list[StackLine] = []
     for line in stack:
         found = RESUMED.fullmatch(line.function)
@@ -161,7 +161,7 @@ def recompiled(function: str, location: str, failed: Sequence[FailedGuard], comp
 
 def side_effects(mutations: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
     """The side effects that the residual program replays."""
-    # The texts are built by a function, so that they cost nothing while the log is off.
+    # A function builds the texts, so that they cost nothing while the log is off.
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):
@@ -170,7 +170,7 @@ def side_effects(mutations: Callable[[], Sequence[Mutation]], compile_id: str) -
 
 
 def side_effect_text(mutation: Mutation) -> str:
-    """One side effect: what changes, by which statements, and where the user's code did it."""
+    """Text of a side effect: the changed object, the statements that replay it, and the user's lines."""
     lines = [f"Mutating {mutation.target or 'object'} ({mutation.kind})"]
     lines += [f"    {line}" for line in mutation.code.splitlines()]
     return "\n".join([*lines, *stack_lines(mutation.stack)])

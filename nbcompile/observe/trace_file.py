@@ -78,7 +78,7 @@ class Problems:
 
 
 def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[Entry]:
-    """The entries of a file, in order; payloads of names that are not wanted are passed over.
+    """The entries of a file, in order; payloads of other names are skipped.
 
     Raises:
         OSError: the file cannot be opened.
@@ -93,7 +93,7 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
         for line in _lines(file, path, problems):
             if line.startswith("\t"):
                 if current is not None and current[1]:
-                    # Counted beyond the limit as well, so that the cut is known; what is beyond is not kept.
+                    # Counted beyond the limit as well, so that the cut is known; the rest is not stored.
                     length += len(line)
                     if length <= MOST_PAYLOAD:
                         payload.append(line[1:])
@@ -106,7 +106,7 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
 
 
 def begins(path: Path) -> str:
-    """Month, day and time of the first record; after all others where there is none."""
+    """Month, day and time of the first record; a value after all others if there is none."""
     with contextlib.suppress(EOFError, zlib.error, OSError), _opened(path) as file:
         found = BEGIN.search(file.read(200).decode("utf-8", errors="replace"))
         if found:
@@ -116,7 +116,7 @@ def begins(path: Path) -> str:
 
 
 def _opened(path: Path) -> gzip.GzipFile | BinaryIO:
-    # By its first bytes, as a trace that was sent by mail has lost its ending.
+    # By its first bytes: a trace that was sent by mail may have lost its suffix.
     with path.open("rb") as file:
         compressed = file.read(2) == GZIP
     return gzip.open(path, "rb") if compressed else path.open("rb")
@@ -166,7 +166,7 @@ def _entry(metadata: dict[str, Any], payload: list[str], length: int, problems: 
         problems.left_out_payloads += bool(payload)
         payload = []
     problems.kept += sum(map(len, payload))
-    # What is left is the name of the record, and its value the record's own data.
+    # The remaining key is the name of the record, and its value the record's own data.
     key = next((key for key in metadata if key not in OF_EVERY_RECORD), "")
     rank, attempt = metadata.get("rank"), metadata.get("attempt")
     return Entry(

@@ -2,10 +2,10 @@
 
     trace = read(Path("/tmp/trace"))       a folder, or one file; .gz, too
     trace.records                          {0: Record(...), 1: Record(...)}
-    trace.notes                            what could not be read, and what a trace does not hold
+    trace.notes                            the parts that could not be read, and those that a trace lacks
 
-What the trace holds becomes what the views draw: source lines, graphs, guards, breaks, recompilations, kernels, stages
-with their times. What it does not hold (the other lines of the source, fusion decisions, memory) is named in the notes.
+The parts of the trace become parts of a record: source lines, graphs, guards, breaks, recompilations, kernels, stages
+with their times. Parts that it lacks (the other lines of the source, fusion decisions, memory) is named in the notes.
 
 In torch: tlparse does the same for its pages. Read next: nbcompile/observe/trace_text.py
 """
@@ -56,7 +56,7 @@ MOST_NAMED = 4
 
 
 class TraceFormatError(ValueError):
-    """Error for a folder without a trace; the message says what there is."""
+    """Error for a folder without a trace; the message names its contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class OpenedTrace:
 
 @dataclass(slots=True)
 class _FrameEntries:
-    """The parts of one frame read so far; a later attempt replaces the graphs of an earlier one."""
+    """The entries of one frame so far; a later attempt replaces the graphs of an earlier one."""
 
     id: str
     texts: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class _RankEntries:
 
     @property
     def is_complete(self) -> bool:
-        """True if nbcompile wrote the trace: with whole records."""
+        """True if nbcompile wrote the trace, with whole records."""
         return all(RECORD in frame.texts for frame in self.frames.values())
 
 
@@ -294,7 +294,7 @@ def _inside(found: Break, function: str) -> Break:
 
 
 def _once(breaks: Sequence[Break]) -> tuple[Break, ...]:
-    """Each break once: a second attempt breaks where the first one did."""
+    """Each break once: a second attempt has the break of the first one, too."""
     # Reversed twice: of equal breaks the first one is kept, at its position.
     found = {(each.title, each.stack[-1:]): each for each in reversed(breaks)}
     return tuple(reversed(found.values()))
@@ -369,7 +369,7 @@ def _symbol(metadata: dict[str, Any]) -> Symbol:
 
 
 def _timings(entry: _FrameEntries) -> list[Timing]:
-    """Stages out of pairs of events; what is not closed is left out."""
+    """Stages from pairs of events; events without an end are left out."""
     found: list[Timing] = []
     opened: list[tuple[str, float]] = []
     for event in entry.events:
@@ -379,7 +379,7 @@ def _timings(entry: _FrameEntries) -> list[Timing]:
         if event.get("ph") == "B":
             opened.append((name, at / MICROSECONDS))
         elif event.get("ph") == "E" and any(name == each for each, _ in opened):
-            # An event that was never closed, as by an exception: what is around it ends it.
+            # An event without an end (after an exception) ends with the enclosing one.
             while opened[-1][0] != name:
                 opened.pop()
             began = opened.pop()[1]

@@ -4,7 +4,7 @@
     guards("0/0", text)                 Guards, from the printed guard tree
     graph_break("0/0.b0", text)         Break, from the message
 
-The code in a trace is parsed and never run. What does not have the expected form is left out.
+The code in a trace is parsed and never run. Parts without the expected form are left out.
 
 In torch: torch/fx/graph.py prints graphs, torch/_dynamo/guards.py prints guards. Read next:
 nbcompile/observe/trace_reader.py
@@ -25,7 +25,7 @@ DTYPES = {
     "i16": "int16", "i8": "int8", "u8": "uint8", "b8": "bool", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
 #     "f32[64, s0][s0, 1]cuda:0"                      dtype, sizes, strides and device of a value
-#     # File: a.py:3 in f, code: y = x + 1            above what this line of the program led to
+#     # File: a.py:3 in f, code: y = x + 1            above the nodes of this line of the program
 ANNOTATION = re.compile(r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>\S*)$")
 PLACE = re.compile(r"#\s*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>\S+?), code: (?P<code>.*)$")
 OPERATORS = {
@@ -37,7 +37,7 @@ OPERATORS = {
 
 
 LONGEST_LINE = 4_000
-"""Characters of a line that is searched: what is longer is cut, so that no search takes long."""
+"""Characters of a line that is searched: a longer one is cut, so that no search takes long."""
 
 
 def _lines(text: str) -> list[str]:
@@ -52,7 +52,7 @@ UNNAMED = re.compile(r"^class <lambda>", re.MULTILINE)
 
 
 def graph(frame: str, stage: str, code: str) -> Graph:
-    """A graph out of its printed form; without nodes where that is not understood."""
+    """A graph from its printed form; without nodes if that cannot be parsed."""
     prefix = f"{frame}." if stage == "captured" else f"{frame}.{stage}."
     try:
         function = _forward(ast.parse(UNNAMED.sub("class GraphModule", code))) if len(code) <= MOST_CODE else None
@@ -95,7 +95,7 @@ class _GraphReader:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)) if other in self.ids:
                 self.ids[name] = self.ids[other]
             case ast.Assign(value=ast.Constant(value=None)):
-                pass  # the end of a value's life
+                pass  # frees a value
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 yield self._computed(name, None, value)
             case ast.Return(value=value) if value is not None:
@@ -174,7 +174,7 @@ def _locations(code: str) -> dict[int, tuple[StackLine, ...]]:
 
 # --- guards ----------------------------------------------------------------------------------------------------------
 
-#     +- GuardManager: source=L['x'], accessed_by=...             what the guards below it are about
+#     +- GuardManager: source=L['x'], accessed_by=...             the source of the guards below it
 #     | +- TENSOR_MATCH: check_tensor(L['x'], ...)  # y = x + 1  # a.py:3 in f
 GUARD = re.compile(r"^[| ]*\+- (?P<kind>[A-Z_0-9]+): (?P<rest>.*)$")
 MANAGER = re.compile(r"^[| ]*\+- \w*Manager: source=(?P<source>.*?)(?:, (?:accessed_by|type|tag_safe)=.*)?$")
@@ -250,8 +250,8 @@ OLDER_REASON = re.compile(r"^Reason: (?:Unsupported: )?(.*)$", re.MULTILINE)
 
 
 def graph_break(identity: str, text: str) -> Break:
-    """A break out of torch's message."""
-    # What follows is torch's own stack, in which lines of other messages may be quoted.
+    """A break from torch's message."""
+    # The rest is torch's own stack, in which lines of other messages may be quoted.
     own = text.partition("\nTraceback (most recent call last)")[0]
     lines = _lines(own)
     own = "\n".join(lines)
@@ -326,7 +326,7 @@ INSTRUCTION = re.compile(r"^\s*(?:(?P<line>\d+)\s+)?(?:>>\s*)?(?P<offset>\d+) (?
 
 
 def instructions(text: str) -> tuple[Instruction, ...]:
-    """Bytecode out of the form of the module ``dis``."""
+    """Bytecode from the form of the module ``dis``."""
     found, line = [], 0
     for match in filter(None, map(INSTRUCTION.match, _lines(text))):
         line = int(match["line"][:9]) if match["line"] else line

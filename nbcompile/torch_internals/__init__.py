@@ -1,10 +1,10 @@
-"""Every name of torch that is not public, in one folder, each with its reason; by subject.
+"""All uses of non-public names of torch, by subject, each with its reason.
 
 This is the only folder that knows torch versions (2.11 to 2.13). What costs a
 second to import is fetched on first use by a function; everything else is a
 plain import.
 
-In torch: nothing; each name's own file says what it is. Read next: nbcompile/torch_internals/modules.py
+In torch: each name's own file. Read next: nbcompile/torch_internals/modules.py
 """
 
 from __future__ import annotations

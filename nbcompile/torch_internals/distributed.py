@@ -29,19 +29,19 @@ def bucket_bytes() -> int:
 
 
 def first_bucket_bytes() -> int:
-    """Bytes of the bucket that DDP completes first; what it sends early is smaller."""
-    return int(getattr(torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", sys.maxsize))  # not there without the library
+    """Bytes of the bucket that DDP completes first, which is smaller so that communication begins early."""
+    return int(getattr(torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", sys.maxsize))  # missing without the library
 
 
 def sent_bytes(value: object) -> int:
-    """Bytes of the gradient that DDP sends of an input of a graph; 0: it sends none."""
+    """Bytes of the gradient of a graph's input that DDP sends; 0: it sends none."""
     if not isinstance(value, torch.nn.Parameter) or not value.requires_grad or getattr(value, "_ddp_ignored", False):
         return 0
     return value.untyped_storage().nbytes()
 
 
 def group_property(name: str, property_name: str) -> Any:
-    """Answers of the process group of a name: "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
+    """A property of the process group of a name: "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
     module: Any = torch.distributed.distributed_c10d
     group = module._resolve_process_group(name)
     if property_name == "ranks":
@@ -66,18 +66,18 @@ def backend_of_group(name: str, device: str) -> str:
 
 
 def device_mesh(value: object) -> Any:
-    """The value if it is a mesh of devices, else None; the module of meshes is not imported for the question."""
+    """The value if it is a mesh of devices, else None; does not import the module of meshes."""
     module: Any = sys.modules.get("torch.distributed.device_mesh")
     return value if module is not None and type(value) is module.DeviceMesh else None
 
 
 def facts_of_processes(value: object) -> list[Any] | None:
-    """The facts that another process compares of a process group or a mesh of devices; None: it is neither now."""
+    """The properties of a process group or a mesh of devices that another process compares; None for other values."""
     mesh = device_mesh(value)
     try:
         if mesh is not None:
             root = mesh._get_root_mesh()
-            joined = getattr(root, "_flatten_mapping", {})  # dimensions that were joined under a name of their own
+            joined = getattr(root, "_flatten_mapping", {})  # flattened dimensions, by name
             found = [_facts_of_mesh(each) for each in (mesh, root, *joined.values())]
             return ["mesh", mesh.get_rank(), list(joined), *found]
         if torch.distributed.is_available() and isinstance(value, torch.distributed.ProcessGroup):
@@ -93,7 +93,7 @@ def _facts_of_mesh(mesh: Any) -> list[Any]:
 
 
 def registered_group(tag: str, ranks: list[int], stride: int) -> Any:
-    """The process group of this process among those of some ranks that there is already; None: there is none."""
+    """The process group of this process among the existing ones of some ranks; None: there is none."""
     module: Any = torch.distributed.distributed_c10d
     rank = module.get_rank()
     parts = [sorted(ranks[at : at + stride]) for at in range(0, len(ranks), stride)]
@@ -103,7 +103,7 @@ def registered_group(tag: str, ranks: list[int], stride: int) -> Any:
 def split_module(module: torch.fx.GraphModule, part_of: Callable[[torch.fx.Node], int]) -> torch.fx.GraphModule:
     """A graph of calls of the parts of a graph; nodes keep their names and parts the order of their operators."""
     splitter: Any = importlib.import_module("torch.fx.passes.split_module")
-    # It looks for symbols in examples; that of a body of a higher-order operator is the body.
+    # It searches the examples for symbols; the example of a body of a higher-order operator is the body.
     constants = module.graph.find_nodes(op="get_attr")
     bodies = {node: node.meta.pop(EXAMPLE) for node in constants if EXAMPLE in node.meta}
     try:
@@ -139,7 +139,7 @@ def fakes_of(values: Sequence[Any]) -> tuple[Any, list[Any]]:
 
 @contextmanager
 def running_fake(mode: Any) -> Iterator[None]:
-    """Inside, operators run on fake tensors and symbols of the mode; what they do to the grad mode is undone."""
+    """Run operators of the block on fake tensors and symbols of the mode; restore the grad mode afterwards."""
     allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
     try:
         with torch.set_grad_enabled(torch._C.is_grad_enabled()), mode, torch._C._EnablePythonDispatcher():
@@ -150,7 +150,7 @@ def running_fake(mode: Any) -> Iterator[None]:
 
 @contextmanager
 def not_running_fake() -> Iterator[None]:
-    """Undo :func:`running_fake` for a while: a backend runs outside of all modes, and does not change the grad mode."""
+    """Suspend :func:`running_fake` in the block: a backend runs outside of all modes, and keeps the grad mode."""
     grad_mode = torch.set_grad_enabled(torch._C.is_grad_enabled())  # AOTAutograd sets what the graph sets
     with grad_mode, dispatch_modes()._disable_current_modes(), torch._C._DisablePythonDispatcher():
         yield

@@ -1,4 +1,4 @@
-"""Fake tensors: what has a size, a type and a device, and no data.
+"""Fake tensors, which have sizes, a dtype and a device, and no data.
 
 In torch: torch/_subclasses/fake_tensor.py, torch/_subclasses/meta_utils.py.
 Read next: nbcompile/torch_internals/symbols.py
@@ -40,7 +40,7 @@ unsee_last_write = _lower_version_count_by_1
 
 
 class _TracingFilter(logging.Filter):
-    """Drops what torch logs of an operator that fails on fake tensors of ours: the record and the exception say it."""
+    """Filter that drops torch's log of an operator that fails on fake tensors: the record and the exception have it."""
 
     def filter(self, entry: logging.LogRecord) -> bool:
         return not (_tracing.get() and str(entry.msg).startswith("failed while attempting to run meta"))
@@ -52,19 +52,19 @@ logging.getLogger("torch._subclasses.fake_tensor").addFilter(_TracingFilter())
 
 @contextmanager
 def errors_not_logged() -> Iterator[None]:
-    """Inside, an operator that fails on fake tensors raises, and torch logs nothing of it."""
+    """Keep torch from logging an operator of the block that fails on fake tensors: it only raises."""
     with bound(_tracing, True):
         yield
 
 
 def new_fake_mode(shape_env: Any) -> Any:
-    """The mode in which one frame's fake tensors live."""
+    """The mode of one frame's fake tensors."""
     return fake_tensor().FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
 
 
 @contextlib.contextmanager
 def tracing_context(graph_module: torch.fx.GraphModule) -> Iterator[None]:
-    """The context that a backend of the user's own may ask for (``TracingContext.get()``): the graph's fake mode."""
+    """The context that a backend of the user may read (``TracingContext.get()``): it has the graph's fake mode."""
     internals = guards_context()
     examples = [node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")]
     context = internals.TracingContext(internals.detect_fake_mode(examples))
@@ -91,7 +91,7 @@ def is_traced_by_torch() -> bool:
 
 
 def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
-    """Example inputs as fake tensors whose mode makes symbols of sizes and numbers that only the run knows."""
+    """Example inputs as fake tensors of a mode with unbacked symbols for sizes and numbers of the run."""
     fake_mode = guards_context().detect_fake_mode(values)
     if fake_mode is None:
         fake_mode = new_fake_mode(symbolic_shapes().ShapeEnv())
@@ -109,7 +109,7 @@ def is_plain(value: torch.Tensor) -> bool:
 
 
 def is_wrapper(value: object) -> bool:
-    """True if a tensor (or a class of tensors) wraps others that it can be taken apart into."""
+    """True if a tensor (or a class of tensors) wraps others into which it can be flattened."""
     if isinstance(value, type):
         return bool(dispatch_modes().is_traceable_wrapper_subclass_type(value))
     return bool(dispatch_modes().is_traceable_wrapper_subclass(value))
@@ -118,13 +118,13 @@ def is_wrapper(value: object) -> bool:
 def is_jagged(value: object) -> bool:
     """True for a nested tensor of layout ``torch.jagged``: it wraps values and offsets; its ragged size is a symbol.
 
-    Its own ``__torch_function__`` runs where its operators run: on fake tensors while tracing, and in the graph.
+    Its own ``__torch_function__`` runs with its operators: on fake tensors while tracing, and in the graph.
     """
     return isinstance(value, torch.Tensor) and value.layout is torch.jagged
 
 
 def jagged_constructors() -> tuple[Any, ...]:
-    """The functions that torch.nested makes nested tensors with; their inner operators do not belong in a graph."""
+    """The functions by which torch.nested creates nested tensors; their inner operators do not belong in a graph."""
     module: Any = importlib.import_module("torch.nested._internal.nested_tensor")
     return (
         module.nested_view_from_values_offsets_lengths,
@@ -145,7 +145,7 @@ def overrides_when_run(value: object) -> bool:
         return False
     own: Any = type(value).__torch_function__
     silent = own is torch._C._disabled_torch_function_impl
-    # The disabled implementation answers nothing, and the inherited one only converts results.
+    # The disabled implementation overrides nothing, and the inherited one only converts results.
     inherited = getattr(own, "__func__", None) is torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
     return is_jagged(value) or (not silent and not inherited and is_wrapper(value))
 
@@ -172,19 +172,19 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _is_writable_view(tensor: torch.Tensor) -> bool:
-    """True if eager mode writes to a view, and its base has a history then; not to one of several results, say."""
+    """True if eager mode allows a write to a view, which gives its base a history; not for one of several results."""
     autograd = torch._C._autograd
     return tensor._is_view() and autograd._get_creation_meta(tensor) == autograd.CreationMeta.DEFAULT
 
 
 def is_overriding(value: object) -> bool:
-    """True if a tensor's class may answer for functions of torch."""
+    """True if a tensor's class may override functions of torch."""
     own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
     return is_instance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
 
 
 def without_overrides(compiled: Any) -> Any:
-    """A graph that runs on plain tensors and outside of function modes: ``__torch_function__`` was traced through."""
+    """Let a graph run on plain tensors and outside of function modes: ``__torch_function__`` was traced through."""
 
     def run(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass(), without_function_modes():
@@ -195,7 +195,7 @@ def without_overrides(compiled: Any) -> Any:
             for plain_one, original in zip(given, arguments, strict=True):
                 if plain_one is not original:
                     _change_in_place(original, plain_one)
-        # An input that the graph returns is returned as the object that was given, of the user's class.
+        # An input that the graph returns is returned as the argument itself, of the user's class.
         inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
         return tuple(inputs.get(id(each), each) for each in results)
 
@@ -223,7 +223,7 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     tensor = plain(tensor)
     if context is None:
         return static_fake(mode, tensor, expression)
-    # Making a fake runs Python from C++ constructors, which no interrupt may leave.
+    # Creating a fake tensor runs Python in C++ constructors, which no exception of an interrupt may leave.
     with interrupts.deferred(), _mode_of_view(mode, tensor):
         return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
@@ -231,7 +231,8 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
 def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -> torch.Tensor:
     """The fake tensor of a tensor whose sizes are constants.
 
-    It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
+    It has a source, since torch imports a class (0.2 s) for a tensor without one; a number gets none, as it would
+    become a symbol.
     """
     source = NamedSource(expression) if tensor.dim() else None
     with interrupts.deferred(), _mode_of_view(mode, tensor):
@@ -241,17 +242,17 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
 def _mode_of_view(mode: Any, tensor: torch.Tensor) -> Any:
     """The mode under which the fake tensor of a view is created from its base's.
 
-    Without the mode, torch imports DTensor (0.4 s) to check that the class of the tensor is another one.
+    Without the mode, torch imports DTensor (0.4 s) to check that the tensor is none.
     """
     return mode if tensor._is_view() else contextlib.nullcontext()
 
 
 def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) -> torch.SymInt | torch.SymFloat | None:
-    """The symbol for the number that an input holds, which its fake gives as ``item()``; None for other tensors.
+    """The symbol for the number in an input, which its fake tensor returns as ``item()``; None for other tensors.
 
-    Only int64 and float64 mean the same in Python and in a tensor; what ``item()`` of others gives is unbacked.
+    Only int64 and float64 mean the same in Python and in a tensor; ``item()`` of others is an unbacked symbol.
     """
-    # On a GPU item() would wait for all work that was given to it so far.
+    # On a GPU item() would wait for all work that was submitted so far.
     if type(tensor) is not torch.Tensor or tensor.dim() or tensor.device.type != "cpu":
         return None
     if tensor.dtype not in (torch.int64, torch.float64) or tensor.layout is not torch.strided:
@@ -260,7 +261,7 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
     if torch._is_functional_tensor(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
     value = tensor.item()
-    # The fake remembers the symbol, and ``item()`` returns it without asking for data.
+    # The fake tensor stores the symbol, and ``item()`` returns it without reading data.
     if tensor.dtype is torch.int64:
         fake.item_memo = symbolic_int(shape_env, int(value), expression)
     elif math.isfinite(value):
@@ -269,7 +270,7 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
 
 
 def fake_counterparts(tensors: Sequence[Any]) -> list[Any]:
-    """Fake tensors, related as real ones are now (views, leaves, one tensor twice), whatever becomes of those."""
+    """Fake tensors with the present relations of real ones (views, leaves, one tensor twice)."""
     mode = fake_tensor().FakeTensorMode()
     return [static_fake(mode, each) for each in tensors]
 
@@ -280,7 +281,7 @@ def number_as_tensor(number: float) -> torch.Tensor:
 
 
 def fake_scalar(mode: Any, kind: type) -> torch.Tensor:
-    """A fake tensor with a number that nothing is known of."""
+    """A fake tensor with an unknown number."""
     with mode:
         return torch.empty((), dtype=torch.float64 if kind is float else torch.int64)
 
@@ -292,9 +293,9 @@ def fake_parameter(mode: Any, data: Any, requires_grad: bool) -> torch.nn.Parame
 
 
 def same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:
-    """Return whether two lists of sizes are one, without a promise that symbols are equal."""
+    """Return whether two lists of sizes are equal, without a guard that symbols are equal."""
 
-    # As expressions: comparing symbols themselves would promise that they are equal.
+    # As expressions: comparing symbols themselves would add a guard that they are equal.
     def plain(size: int | torch.SymInt) -> object:
         return size if isinstance(size, int) else size.node.expr
 
@@ -311,7 +312,7 @@ def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
 
 @contextmanager
 def real_dispatch() -> Iterator[None]:
-    """Inside, operators run as in eager mode, whatever modes are on: for real tensors that are created there."""
+    """Run operators of the block as in eager mode, whatever modes are active, to create real tensors."""
     with (
         torch._C.DisableTorchFunction(),
         dispatch_modes()._disable_current_modes(),

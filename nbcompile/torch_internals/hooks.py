@@ -1,4 +1,4 @@
-"""The frame hook, and the state of a thread that decides what a call of torch means.
+"""The frame hook, and the thread state on which the meaning of a call of torch depends.
 
 In torch: torch/_dynamo/eval_frame.py, torch/overrides.py, torch/_functorch/pyfunctorch.py.
 Read next: nbcompile/torch_internals/leaves.py
@@ -41,12 +41,12 @@ HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
 
 
 class _ActiveRegion(threading.local):
-    """The region that is active in this thread, where torch has none."""
+    """The active region of this thread, for versions of torch without regions."""
 
     number = -1
 
     def set(self, number: int) -> int:
-        """Make a region active; the one that was."""
+        """Make a region active; return the previous one."""
         before, self.number = self.number, number
         return before
 
@@ -60,7 +60,7 @@ get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", _active
 
 
 def cache_entries(code: CodeType) -> list[Any]:
-    """The ``_CacheEntry`` objects of one code object, last used first: those of the region that is active, or ours."""
+    """The ``_CacheEntry`` objects of one code object, last used first: of the active region, or nbcompile's."""
     in_region = getattr(eval_frame, "_get_cache_entries_for_region", None)
     region = max(get_region(), OUR_REGION)
     if in_region is None:
@@ -80,7 +80,7 @@ def add_nan_guard(manager: Any, text: str, holds: Callable[[Any], bool]) -> None
 
 @contextmanager
 def without_frame_hook() -> Iterator[None]:
-    """Inside, no frame of this thread is given to a compiler."""
+    """Disable the frame hook of this thread in the block."""
     before = eval_frame.set_eval_frame(None)
     try:
         yield
@@ -96,23 +96,23 @@ def hide_from_hook(code: CodeType) -> None:
 
 
 def waits_for_collectives(metadata: Any) -> bool:
-    """True if some input of a graph is the result of a collective that is still on its way (from torch 2.12 on)."""
+    """True if an input of a graph is the result of an unfinished collective (from torch 2.12 on)."""
     return bool(getattr(metadata, "act_input_indices", ()))
 
 
 def thread_keys() -> tuple[int, int]:
-    """The dispatch keys that the state of this thread adds to those of every tensor, and those that it takes away."""
+    """The dispatch keys that this thread includes in those of every tensor, and those that it excludes."""
     added, taken = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     return added.raw_repr(), taken.raw_repr()
 
 
 def is_trained(output: Any) -> bool:
-    """True if gradients come for an output of a graph; from torch 2.13 on a view created under no_grad has none."""
+    """True if an output of a graph gets a gradient; from torch 2.13 on a view created under no_grad has none."""
     return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))
 
 
 def function_modes() -> list[object]:
-    """The torch function modes that are active, outermost first (there is no public way to ask)."""
+    """The torch function modes that are active, outermost first (torch has no public function for it)."""
     return list(torch.overrides._get_current_function_mode_stack())
 
 
@@ -123,14 +123,14 @@ def device_constructors() -> set[object]:
 
 
 def function_mode_at(index: int) -> object:
-    """The active mode at a position of the stack; None where there is none."""
+    """The active mode at a position of the stack; None if there is none."""
     modes = function_modes()
     return modes[index] if index < len(modes) else None
 
 
 @contextmanager
 def without_function_modes() -> Iterator[None]:
-    """No function mode is active in the block: their overrides were called when the program was traced."""
+    """Disable function modes in the block: their overrides were called when the program was traced."""
     modes = function_modes()
     for _ in modes:
         torch._C._pop_torch_function_stack()
@@ -142,8 +142,7 @@ def without_function_modes() -> Iterator[None]:
             torch._C._push_on_torch_function_stack(mode)
 
 
-# torch.func's transforms are a stack of levels in C++; what steps of them were traced before a trace was given up
-# must not stay.
+# torch.func's transforms are a stack of levels in C++. Levels that an abandoned trace has entered must be left.
 def in_transform() -> bool:
     """True if the process is inside of vmap, grad or another transform of torch.func."""
     return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
@@ -159,24 +158,24 @@ FORWARD_LEVEL = (vars(torch.autograd.forward_ad), "_current_level")
 
 
 def entered_forward_levels(graph: torch.fx.Graph) -> int:
-    """Return how many levels a graph enters and does not leave; negative where it leaves one entered before it."""
+    """Return how many levels a graph enters and does not leave; negative if it leaves one that was entered before."""
     names = [getattr(node.target, "__name__", "") for node in graph.nodes if node.op == "call_function"]
     return names.count("_enter_dual_level") - names.count("_exit_dual_level")
 
 
 def only_functionalized() -> bool:
-    """True if ``torch.func.functionalize`` is the one transform that the process is inside of."""
+    """True if ``torch.func.functionalize`` is the only active transform."""
     return transform_levels() == (("Functionalize", 1),)
 
 
 def transform_levels() -> tuple[tuple[str, int], ...]:
-    """The transforms that the process is inside of, from the outermost, each with its level."""
+    """The active transforms with their levels, outermost first."""
     levels = torch._C._functorch.get_interpreter_stack() or ()
     return tuple((level.key().name, level.level()) for level in levels)
 
 
 def is_batched(tensor: torch.Tensor) -> bool:
-    """True if a tensor is one of many inside of ``torch.vmap``."""
+    """True if a tensor is batched by ``torch.vmap``."""
     return bool(torch._C._functorch.is_batchedtensor(tensor))
 
 
@@ -194,7 +193,7 @@ def saved_tensors_are_hooked() -> bool:
 
 @contextmanager
 def without_hooks_on_saved_tensors() -> Iterator[None]:
-    """Inside, autograd calls no hook on what it saves: the fake tensors of the compiler are not the program's."""
+    """Disable hooks on saved tensors in the block: the fake tensors of the compiler are not the program's."""
     set_tracing = torch._C._autograd._saved_tensors_hooks_set_tracing
     was_tracing = False
     try:  # Ctrl-C may come after any call
@@ -210,7 +209,7 @@ def next_autograd_number() -> int:
 
 
 def rules_in_python(wanted: bool) -> contextlib.AbstractContextManager[object]:
-    """Inside, operators that C++ composes of others run Python decompositions: C++ may specialise symbolic sizes."""
+    """Run Python decompositions of composite operators in the block: those in C++ may specialise symbolic sizes."""
     if not wanted:
         return contextlib.nullcontext()
     dispatcher = importlib.import_module("torch._dispatch.python")
@@ -223,7 +222,7 @@ def has_symbolic_form(tensor: torch.Tensor) -> bool:
 
 
 def memory_format(tensor: torch.Tensor) -> torch.memory_format:
-    """``contiguous_format``, or ``channels_last`` where its strides are such."""
+    """``channels_last`` if the strides are in that format, else ``contiguous_format``."""
     found: torch.memory_format = torch._prims_common.suggest_memory_format(tensor)
     return found
 
@@ -234,12 +233,12 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
 
 
 def disabled_hooks_error() -> str | None:
-    """The text of the error that hooks on saved tensors raise; None if they are allowed."""
+    """The message of the error that hooks on saved tensors raise; None if they are allowed."""
     return torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
 
 
 def transform_state() -> tuple[Any, ...]:
-    """The depth of the stack of torch.func's transforms, and the states that they switched off."""
+    """The depth of the stack of torch.func's transforms, and the states that they disabled."""
     return (
         torch._C._functorch.get_dynamic_layer_stack_depth(),
         torch._C._functorch.get_inplace_requires_grad_allowed(),
@@ -250,7 +249,7 @@ def transform_state() -> tuple[Any, ...]:
 
 
 def restore_transforms(state: tuple[Any, ...]) -> None:
-    """Leave the transforms that were entered since."""
+    """Exit the transforms that were entered since :func:`transform_state`."""
     depth, in_place, hooks_error, forward_mode, level = state
     if level < 0:
         _leave_dual_level()

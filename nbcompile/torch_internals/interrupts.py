@@ -31,7 +31,7 @@ from nbcompile.support.process_state import STATE, Lifetime
 Handler = Callable[[int, FrameType | None], Any]
 
 NAMES = "SIGINT SIGTERM SIGALRM SIGHUP SIGQUIT SIGUSR1 SIGUSR2 SIGVTALRM SIGPROF SIGXCPU SIGBREAK"
-"""Ctrl-C, and what programs and test runners limit time with."""
+"""Ctrl-C, and signals by which programs and test runners limit time."""
 SIGNALS = tuple(getattr(signal, name) for name in NAMES.split() if hasattr(signal, name))
 PATIENCE = 3.0
 """Seconds after a first signal, from which on the next one is handled at once: the block may never end."""
@@ -47,7 +47,7 @@ class _Block:
     """The time at which each signal arrived first."""
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal: later, or now where the block has ended, or does not end."""
+        """Handle a signal later, or now if the block has ended or takes too long."""
         if _block[0] is not self or time.monotonic() - self.noted.setdefault(number, time.monotonic()) > PATIENCE:
             self.noted.pop(number, None)
             self.handlers[number](number, frame)
@@ -59,7 +59,7 @@ _block: list[_Block | None] = STATE.add("torch_internals.interrupts._block", [No
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Inside, a signal whose handler is a Python function is noted, and handled at the end. Blocks may be nested."""
+    """Defer signals whose handlers are Python functions to the end of the block. Blocks may be nested."""
     # CPython handles signals in the main thread only.
     if _block[0] is not None or not _is_main_thread():
         yield
@@ -74,7 +74,7 @@ def deferred() -> Iterator[None]:
 
 @contextmanager
 def allowed() -> Iterator[None]:
-    """Inside of a block that defers signals, a part that handles them: it takes long, and C++ is not in its midst."""
+    """Handle signals at once in a part of a deferring block that takes long and is not called by C++."""
     block = _block[0]
     if block is None or not _is_main_thread():
         yield
@@ -87,14 +87,14 @@ def allowed() -> Iterator[None]:
 
 
 def release() -> None:
-    """Leave a block that could not be left: Python's stack may have been too deep to call what leaves it."""
+    """Leave a block whose exit failed: Python's stack may have been too deep for the call."""
     block = _block[0]
     if block is not None and _is_main_thread():
         _leave(block)
 
 
 def pass_on(error: BaseException) -> None:
-    """Raise what a handler of the program raised while we worked, if that is why we failed: it is no error of ours."""
+    """Raise the exception of the program's signal handler if it caused an error of the compiler."""
     codes = {_code(signal.getsignal(number)) for number in SIGNALS} - {None}
     for cause in _causes(error):
         if any(frame.f_code in codes for frame, _ in traceback.walk_tb(cause.__traceback__)):
@@ -132,7 +132,7 @@ def _enter(block: _Block) -> None:
 
 
 def _leave(block: _Block) -> None:
-    """Put the handlers back, and handle what was noted. A second time there is nothing to do."""
+    """Restore the handlers, and handle the deferred signals; a second call does nothing."""
     # A handler that was set inside of the block is the program's newest: it stays.
     ours = [number for number in block.handlers if signal.getsignal(number) == block.note]
     theirs = [block.handlers[number] for number in ours]
@@ -148,7 +148,7 @@ def _leave(block: _Block) -> None:
 
 
 def _handle(block: _Block) -> None:
-    """Handle what was noted, also where a handler raises."""
+    """Handle the deferred signals, also if a handler raises."""
     if not block.noted:
         return
     # One at a time, and the rest in a finally: the handler of the first mostly raises KeyboardInterrupt.

@@ -27,7 +27,7 @@ def artifact_logger(artifact: str) -> logging.Logger:
         # A log of torch's by registration: TORCH_LOGS="+nbcompile" works like "+dynamo".
         ours = logging.getLogger("nbcompile")
         logs.log_registry.register_log("nbcompile", "nbcompile")
-        # What torch did for its own logs when it was imported.
+        # The same setup as torch's for its own logs when it was imported.
         ours.setLevel(logging.WARNING)
         ours.propagate = False
         logs._setup_handlers(logging.StreamHandler, ours)
@@ -47,7 +47,7 @@ def is_trace_open() -> bool:
 
 
 def trace(name: str, metadata: dict[str, Any], payload: str | None) -> None:
-    """Write one structured record; a folder that refuses ends the trace, with one line."""
+    """Write one structured record; an error of the folder ends the trace, with one line."""
     try:
         torch._logging._internal.trace_structured(name, lambda: metadata, payload_fn=lambda: payload)
     except OSError as error:
@@ -61,7 +61,7 @@ def intern_string(text: str) -> int:
 
 
 def give_up_trace() -> None:
-    """Write no structured trace from here on: its folder refuses."""
+    """Write no structured trace from here on: its folder cannot be written."""
     trace = logging.getLogger("torch.__trace")
     for handler in list(trace.handlers):
         trace.removeHandler(handler)
@@ -107,7 +107,7 @@ def _is_log(name: str) -> bool:
 
 @contextmanager
 def compiling(compile_id: str) -> Iterator[None]:
-    """Inside, torch's logs say which frame they are about."""
+    """Let torch's logs have the compile id of a frame in the block."""
     frame, _, entry = compile_id.partition("/")
     context = torch._guards.CompileContext(torch._guards.CompileId(frame_id=int(frame), frame_compile_id=int(entry)))
     with torch._guards.compile_context(context):

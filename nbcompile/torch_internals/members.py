@@ -1,7 +1,7 @@
 """Checks that torch.Tensor and Python's builtins are as torch and Python define them.
 
-    torch.Tensor.sin = f     replaced_member() == "torch.Tensor.sin"     until it is put back
-    torch.Tensor.shout = f   replaced_member() is None                   a new name, which is looked up where it is used
+    torch.Tensor.sin = f     replaced_member() == "torch.Tensor.sin"     until it is restored
+    torch.Tensor.shout = f   replaced_member() is None                   a new name, which is looked up when it is used
     builtins.len = f         replaced_member() == "len"
 
 Tracing, fake tensors and AOTAutograd are Python that calls methods of tensors and builtin functions, so that nothing
@@ -31,7 +31,7 @@ HARMLESS = frozenset(
     "__repr__ __str__ __format__ __dir__ __doc__ __annotations__ __dlpack__ __dlpack_device__ __array_priority__ "
     "__module__ __qualname__ __cuda_array_interface__".split()
 )
-"""Members of torch.Tensor that nothing needs in order to compile; what a program reads of them ends its graph."""
+"""Members of torch.Tensor that no compile needs; a program that reads one ends its graph."""
 HARMLESS_BUILTINS = frozenset(
     "print input open breakpoint exit quit help copyright credits license display __import__ __build_class__ _".split()
 )
@@ -43,7 +43,7 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
 def version_of(cls: type) -> int:
-    """The version of a class; 0 where it has none now: it gets one when something is looked up."""
+    """The version of a class; 0 if it has none now: the next look-up gives it one."""
     return int(version_field(cls).value)
 
 
@@ -63,7 +63,7 @@ def replaced_member() -> str | None:
     # The version is read before the members: a change during the loop is then seen the next time.
     version = _builtins_version.value
     if _accepted_builtins[0] != version or not _is_dict_seen:
-        # No builtin is called by its name here: it may be one that is replaced.
+        # No builtin is called by its name here: it may be a replaced one.
         for name, value in _BUILTINS.items():
             if _builtins.get(name) is not value and name not in HARMLESS_BUILTINS:
                 return name
@@ -77,7 +77,7 @@ def is_new_member(name: str) -> bool:
 
 
 def _look() -> str | None:
-    """Compare every member. With all as they should be, the version is accepted."""
+    """Compare every member. If all are torch's own, the version is accepted."""
     torch.nn.Parameter.__hash__  # noqa: B018 - a look-up: from now on there is a version
     version = _parameter_version.value
     for cls, own in _own.items():
@@ -99,8 +99,8 @@ def _look() -> str | None:
     return None
 
 
-def _is_by_somebody_else(value: Any) -> bool:
-    """True if a member was put there before this module was imported."""
+def _was_set_before_import(value: Any) -> bool:
+    """True if a member was set before this module was imported."""
     function = getattr(value, "fget", getattr(value, "__func__", value))
     code = getattr(function, "__code__", None)
     return isinstance(code, CodeType) and not code.co_filename.startswith(_TORCH)
@@ -108,13 +108,13 @@ def _is_by_somebody_else(value: Any) -> bool:
 
 _inherited: MappingProxyType[str, object] = torch._C.TensorBase.__dict__
 _text: dict[type, str] = {torch.nn.Parameter: "torch.nn.Parameter", torch.Tensor: "torch.Tensor"}
-# Replaced before this module was imported: compared with a new object, which it never is. A new
+# Replaced before this module was imported: compared with a new object, to which it is never identical. A new
 # name that other code set before is omitted, and so is as allowed as one that comes later.
 _own: dict[type, dict[str, object]] = {
     cls: {
-        name: object() if name in _inherited and _is_by_somebody_else(value) else value
+        name: object() if name in _inherited and _was_set_before_import(value) else value
         for name, value in cls.__dict__.items()
-        if name in _inherited or not _is_by_somebody_else(value)
+        if name in _inherited or not _was_set_before_import(value)
     }
     for cls in CLASSES
 }
@@ -141,7 +141,7 @@ _accepted: list[int | None] = STATE.add("torch_internals.members._accepted", [No
 
 
 def _versions_are_seen() -> bool:
-    """True if the field is where it is thought to be: it changes with a change of a base class."""
+    """True if the field has the assumed offset: it changes with a change of a base class."""
     base = type("base", (), {"member": 1})
     cls = type("cls", (base,), {})
     cls.member  # type: ignore[attr-defined]  # noqa: B018

@@ -35,13 +35,13 @@ def allocating_from(device: int, pool: MemoryPool) -> Iterator[None]:
 
 
 def memory_pool_release() -> Callable[[int, MemoryPool], None]:
-    """The function that gives a pool's memory back."""
+    """The function that releases a pool's memory."""
     release: Callable[[int, MemoryPool], None] = torch._C._cuda_releasePool
     return release
 
 
 def dispatch_mode_count() -> int:
-    """Number of dispatch modes that are active in this thread."""
+    """The number of dispatch modes that are active in this thread."""
     count: int = torch._C._len_torch_dispatch_stack()
     return count
 

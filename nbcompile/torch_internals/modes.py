@@ -1,10 +1,10 @@
-"""State that torch keeps for a thread while a mode is on: Ctrl-C at any moment of compiling leaves it as it was.
+"""Thread state of torch's modes, which is restored if Ctrl-C interrupts a compile.
 
     before = modes()             # at the beginning
     ...                          # FakeTensorMode.__enter__ has pushed itself; Ctrl-C comes before ``with`` has begun
     restore_modes(before)        # popped again: without this every later operation of the user would fail
 
-A ``with`` block puts back what it changed, unless the interrupt comes between the change and the block.
+A ``with`` block restores its changes, unless the interrupt arrives between the change and the block.
 
 In torch: torch/utils/_python_dispatch.py (the modes). Read next: nbcompile/dispatch/hook.py
 """
@@ -55,8 +55,8 @@ def modes() -> Modes:
 
 
 def restore_modes(before: Modes) -> None:
-    """Make the modes what they were."""
-    # Compared by identity and put back as a whole: an interrupted ``with`` may have left any of them.
+    """Restore the modes of a thread."""
+    # Compared by identity and restored as a whole: an interrupted ``with`` may have left any of them.
     if not _same(_python_dispatch._get_current_dispatch_mode_stack(), before.dispatch):
         while torch._C._len_torch_dispatch_stack():
             torch._C._pop_torch_dispatch_stack(None)
@@ -79,7 +79,7 @@ def restore_modes(before: Modes) -> None:
 
 @contextmanager
 def kept_grad_mode() -> Iterator[None]:
-    """Run a block, after which gradients are enabled exactly if they were before it.
+    """Restore the grad mode after a block.
 
     AOTAutograd traces a graph by running it, and a graph may end with another mode than it began with.
     """
@@ -93,7 +93,7 @@ def kept_grad_mode() -> Iterator[None]:
 
 @contextmanager
 def kept_dispatch_keys() -> Iterator[None]:
-    """Run a block that interprets a graph; if it raises, leave the modes that the graph has entered.
+    """Leave the modes that a graph has entered if the block that interprets it raises.
 
     An inference mode restores the dispatch keys of its beginning when its object is destroyed. The exception holds
     that object until the dispatch modes of the block are over: it would then set their keys again, and the dispatcher
@@ -104,7 +104,7 @@ def kept_dispatch_keys() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Each mode restores what it found: the one that was entered last is left first.
+        # Each mode restores the state before its entry: the one that was entered last is left first.
         for mode in reversed(_entered_modes(error)):
             mode.__exit__(None, None, None)
         # Leaving an inference mode has set the keys of its beginning, among them those of the modes of the block.
@@ -160,12 +160,12 @@ def restoring_modes(function: Callable[..., Any], module: torch.fx.GraphModule) 
 
 
 def autocast_dtype_of_cpu() -> torch.dtype:
-    """The dtype that autocast uses on a CPU where it is given none."""
+    """The default dtype of autocast on a CPU."""
     return torch.get_autocast_dtype("cpu")
 
 
 def autocast_dtype_of_cuda() -> torch.dtype:
-    """The dtype that autocast uses on a GPU where it is given none."""
+    """The default dtype of autocast on a GPU."""
     return torch.get_autocast_dtype("cuda")
 
 

@@ -88,7 +88,7 @@ KERNEL_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_func
 
 
 class StoredLaunch:
-    """Stand-in for the operator that launches, in a stored graph: to import that one takes SymPy."""
+    """Stand-in for the launching operator in a stored graph: the import of the operator itself needs SymPy."""
 
 
 STORED_LAUNCH = StoredLaunch()
@@ -103,7 +103,7 @@ def is_kernel_launch(target: object) -> bool:
 
 @contextlib.contextmanager
 def writes_of_kernels(find: Callable[[int, int, Mapping[str, Any]], list[str]]) -> Iterator[None]:
-    """Let ``find`` say which arguments a Triton kernel writes, where torch would import its own compiler for that.
+    """Let ``find`` determine the arguments that a Triton kernel writes; torch would import its own compiler for that.
 
     ``find`` gets the numbers of the kernel and of its constants in torch's table, and the arguments.
     """
@@ -122,7 +122,7 @@ def sympy_functions() -> ModuleType:
 
 
 def guards_context() -> ModuleType:
-    """TracingContext: what AOTAutograd learns about the graph is left there (its ``fw_metadata``)."""
+    """TracingContext, in which AOTAutograd stores its analysis of the graph (``fw_metadata``)."""
     return importlib.import_module("torch._guards")
 
 
@@ -138,11 +138,11 @@ def partitioners() -> ModuleType:
 
 
 RECORDER = "torch._dynamo.compiled_autograd"
-"""Compiled autograd: what the engine calls instead of its nodes. It is never imported here."""
+"""Compiled autograd, which the engine calls instead of its nodes. It is never imported here."""
 
 
 set_autograd_compiler: Callable[..., Any] = torch._C._dynamo.compiled_autograd.set_autograd_compiler
-"""Give the engine what makes a recorder (None: it runs its nodes), and whether sizes are recorded; returns the last."""
+"""Set the engine's factory of recorders (None: it runs its nodes), and if sizes are recorded; return the old values."""
 
 
 def records_backward() -> bool:
@@ -172,7 +172,7 @@ def decompositions() -> ModuleType:
 
 
 def lazy_graph_module() -> ModuleType:
-    """GraphModules whose Python code is compiled when it is first run: ours mostly never is."""
+    """GraphModules whose Python code is compiled at its first run: here it mostly never runs."""
     return importlib.import_module("torch.fx._lazy_graph_module")
 
 

@@ -120,11 +120,11 @@ _KEPT: list[object] = STATE.add("torch_internals.operators._KEPT", [], Lifetime.
 _FAKE_FORMS = dict.fromkeys(
     ("_c10d_functional", "_c10d_functional_autograd"), "torch.distributed._functional_collectives"
 )
-"""Modules of torch's, by namespace, that define what operators do with fake tensors and are imported on demand."""
+"""Modules of torch, by namespace, that register the fake implementations of operators and are imported on demand."""
 
 
 def register_fake_forms(operator: object) -> None:
-    """Import what an operator does with fake tensors: without, tracing a collective would issue it."""
+    """Import the fake implementation of an operator: without it, tracing a collective would issue it."""
     if isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         name = operator._schema.name if isinstance(operator, torch._ops.OpOverload) else operator._qualified_op_name
         # Torch's own compiler imports it, so that it is missing only in a process without it.
@@ -134,7 +134,7 @@ def register_fake_forms(operator: object) -> None:
 
 
 def is_operator(function: object) -> bool:
-    """True if calling it makes a node."""
+    """True if a call of the function becomes a node."""
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
     if id(function) in operator_ids() and getattr(function, "__name__", "") not in _NOT_OPERATORS:

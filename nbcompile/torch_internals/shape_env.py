@@ -27,21 +27,21 @@ from nbcompile.torch_internals.modules import symbolic_shapes
 
 
 def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[[Any], None]) -> Any:
-    """A new ShapeEnv: it makes the symbolic sizes of one frame and collects their guards.
+    """A new ShapeEnv, which creates the symbolic sizes of one frame and collects their guards.
 
     Args:
-        scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
-        output_shapes: so are sizes that only the run knows (``nonzero()``).
-        on_guard: a method that is called with each condition when it is assumed.
+        scalar_outputs: True if numbers that are known only at run time (``item()``) are symbols, too.
+        output_shapes: True if sizes that are known only at run time (``nonzero()``) are.
+        on_guard: a method that is called with each condition that becomes a guard.
     """
     _begin_structured_trace()
-    # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
+    # A RecursionError at the exit of a context manager of torch can leave guards suppressed in the whole thread.
     symbolic_shapes().TLS.suppress_guards = False
     shape_env = symbolic_shapes().ShapeEnv(
         allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes
     )
-    # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
-    # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.
+    # ShapeEnv logs each guard here, with the user's line in torch.compile; here the tracer knows the line.
+    # A graph refers to its ShapeEnv, which must not keep the tracer alive, and with it the call that was traced.
     listener = weakref.WeakMethod(on_guard)
 
     def record_guard(prefix: str, condition: Any, forcing_spec: bool) -> None:
@@ -51,8 +51,8 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
             listen(condition)
 
     shape_env._log_guard = record_guard
-    # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
-    # there include its own tracer's and its code generator's, which would be imported for their names.
+    # Torch stores the user's frame with each symbol, for its logs. The search for it skips files by name, those of
+    # torch's tracer and code generator among them, which would be imported only for their names.
     if _can_log_without_a_frame():
         shape_env._get_user_frame = lambda: None
     return shape_env
@@ -60,7 +60,7 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
 
 @functools.cache
 def _can_log_without_a_frame() -> bool:
-    """True if torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
+    """True if torch can print the origin of a guard without a stored frame (2.11 cannot)."""
     try:
         return bool(str(torch._guards.SLoc(None, None)))
     except AttributeError:
@@ -68,9 +68,9 @@ def _can_log_without_a_frame() -> bool:
 
 
 def _begin_structured_trace() -> None:
-    # The first record finds out that no trace is requested (TORCH_TRACE), and none follows, until torch's logs
-    # are set. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
-    # be imported; or with a fake tensor of a subclass, which cannot be printed.
+    # The first record shows torch that no trace is requested (TORCH_TRACE): it then writes none until its logs are
+    # set. Torch's own first record has a stack, for whose C++ part torch's code generator would be imported, or a
+    # fake tensor of a subclass, which cannot be printed.
     if is_trace_open():
         return
     try:
@@ -86,7 +86,7 @@ def _begin_structured_trace() -> None:
 
 
 def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
-    """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
+    """Let ``item()`` of a fake tensor be a new symbol from here on; return the previous setting."""
     before: bool = shape_env.settings.allow_scalar_outputs
     shape_env.settings = dataclasses.replace(shape_env.settings, allow_scalar_outputs=allowed)
     return before
@@ -94,7 +94,7 @@ def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
 
 @contextlib.contextmanager
 def scalar_outputs(shape_env: Any) -> Iterator[None]:
-    """Inside, ``item()`` of a fake tensor is a new symbol."""
+    """Let ``item()`` of a fake tensor be a new symbol in the block."""
     before = allow_scalar_outputs(shape_env)
     try:
         yield
@@ -103,9 +103,9 @@ def scalar_outputs(shape_env: Any) -> Iterator[None]:
 
 
 def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> bool:
-    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows.
+    """Store on a node the unbacked symbols that appear in its result first.
 
-    False: there are new symbols that the result does not show, so that nothing could say what they are.
+    False: there are new symbols that do not appear in the result, so that no node could define them.
     """
     # Symbols that an operator created while it ran, and that no node has shown so far.
     if shape_env.pending_fresh_unbacked_symbols:
@@ -120,14 +120,14 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
 
 
 def forget_new_symbols(shape_env: Any) -> None:
-    """A trace was given up: no node will show the symbols that it met, and the next trace must not look for them."""
+    """Drop the new symbols of an abandoned trace: no node defines them, and the next trace must not search for them."""
     if shape_env is not None:
         shape_env.pending_fresh_unbacked_symbols.clear()
         shape_env.ignorable_fresh_unbacked_symbols.clear()
 
 
 def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
-    """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
+    """Compute each symbolic number once from the inputs; add assertions for conditions that only the run can check."""
     asserts = importlib.import_module("torch.fx.passes.runtime_assert")
     with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph
         asserts.insert_deferred_runtime_asserts(module, shape_env, name)

@@ -1,4 +1,4 @@
-"""Symbolic sizes and numbers: where they live, what is known of them, what they ask of the data.
+"""Symbolic sizes and numbers: how they are created, their values and ranges, and the guards on them.
 
 In torch: torch/fx/experimental/symbolic_shapes.py.
 Read next: nbcompile/torch_internals/hooks.py
@@ -25,7 +25,7 @@ from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
 class NamedSource(torch._guards.Source):
     """A source as ShapeEnv expects it: the expression that an input is named after.
 
-    Our own sources stay outside of torch; this one only carries their text.
+    Sources of nbcompile stay outside of torch; this one only contains their text.
     """
 
     def __init__(self, expression: str) -> None:
@@ -59,10 +59,10 @@ class SymbolicDim:
     stride_varies: bool = False
     """False: the stride follows from the sizes, or is a constant."""
     promised: bool = False
-    """The user said that it is dynamic: specialising it is an error."""
+    """True if the user marked the dim as dynamic: specialising it is an error."""
     least: int | None = None
     most: int | None = None
-    """The bounds that the user gave."""
+    """The bounds that the user set; None: no bound."""
     shape_id: str | None = None
     """Name that equal unbacked dims share."""
 
@@ -85,7 +85,7 @@ def symbolic_context(
     if inside is not None:
         context_class = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
     # INFER_STRIDE: a stride that follows from the sizes is an expression of their symbols. A symbol of
-    # its own would leave open whether the tensor is dense: each question about that would be a guard.
+    # its own would leave open whether the tensor is dense: each check of that would be a guard.
     return context_class(
         dynamic_sizes=[sizes[each.size] for each in dims],
         dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
@@ -143,7 +143,7 @@ def example_of(size: int | torch.SymInt, unknown: int = 1) -> int:
 
 
 def example_symbols(size: int | torch.SymInt) -> dict[str, int]:
-    """The symbols of a size, and their values when the graph was captured; without those that only the run knows."""
+    """The symbols of a size, and their values when the graph was captured; without unbacked ones."""
     if not isinstance(size, torch.SymInt):
         return {}
     values = size.node.shape_env.backed_var_to_val
@@ -151,7 +151,7 @@ def example_symbols(size: int | torch.SymInt) -> dict[str, int]:
 
 
 def is_unbacked(size: object) -> bool:
-    """True if only the run knows a size."""
+    """True if a size is unbacked: known only at run time."""
     return isinstance(size, torch.SymInt) and size.node.hint is None
 
 
@@ -180,9 +180,9 @@ def symbols_in_order(value: object) -> list[Any]:
 
 
 def guard_on_memory_format(tensor: torch.Tensor) -> None:
-    """Ask for the memory format of a result with symbolic sizes, as make_fx does for each node that it traces.
+    """Compute the memory format of a result with symbolic sizes, as make_fx does for each node that it traces.
 
-    The questions become guards: a trace that does not ask them would be valid for more sizes than AOTAutograd's.
+    The computation adds guards: without them a trace would be valid for more sizes than AOTAutograd's.
     """
     if any(isinstance(size, torch.SymInt) for size in tensor.shape):
         importlib.import_module("torch.fx.passes.shape_prop")._extract_tensor_metadata(tensor)
@@ -194,9 +194,9 @@ def own_symbol(value: object) -> Any:
 
 
 def is_limit_of_tracing(error: BaseException) -> bool:
-    """True if an error says that a graph needs the data of fake tensors, or torch's own code fails on them.
+    """True if a graph needs the data of fake tensors, or torch's own code fails on them.
 
-    What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
+    An operator's error about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the program's.
     """
     fake = fake_tensor()
     about_data = (fake.DataDependentOutputException, fake.DynamicOutputShapeException)
@@ -208,8 +208,8 @@ def is_limit_of_tracing(error: BaseException) -> bool:
 def floats_to_be_constant(error: BaseException) -> set[str] | None:
     """The names of symbolic floats without which AOTAutograd must be called again, since they cannot become tensors.
 
-    Its pass does not ask twice for a name (a float out of ``x.item()`` is none that could be constant) until the set,
-    which is one for all functions, is cleared.
+    AOTAutograd's pass requests each name once (a float from ``x.item()`` can never be constant), until the set, which
+    all functions share, is cleared.
     """
     if type(error).__name__ != "TensorifyScalarRestartAnalysis":
         return None
@@ -237,7 +237,7 @@ def is_constraint_violation(error: BaseException) -> bool:
 
 
 def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
-    """Facts about the symbols of a frame: expressions that each is read from, value ("" if unbacked), range."""
+    """The symbols of a frame, by name: the expressions that each is read from, its value ("" if unbacked), range."""
     facts = {}
     for symbol, bounds in shape_env.var_to_range.items():
         sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))
@@ -249,7 +249,7 @@ def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
 def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[tuple[str, str]]:
     """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
 
-    With each is torch's note on the reason for the guard, where it is torch that wants it, else "".
+    The second item is torch's note on the reason of a guard that torch itself adds, else "".
 
     Args:
         shape_env: where they were collected.
@@ -279,17 +279,17 @@ def _note(text: str) -> str:
 
 
 def is_data_dependent_guard(error: BaseException) -> bool:
-    """True if a size that only the run knows had to be compared."""
+    """True if an error is a comparison of an unbacked size."""
     return isinstance(error, symbolic_shapes().GuardOnDataDependentSymNode)
 
 
 def needs_data(error: BaseException) -> bool:
-    """True if an operator of C++ looked for the elements of a fake tensor, which has none."""
+    """True if an error is the access of an operator in C++ to the data of a fake tensor, which has none."""
     return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
 
 
 def promise(condition: Any) -> bool:
-    """True if a condition on symbols holds: guarded where that is known, and for the run to assert where it is not."""
+    """True if a condition on symbols holds: guarded if it is known while tracing, asserted at run time if not."""
     symbolic = condition if isinstance(condition, torch.SymBool) else condition != 0
     return bool(symbolic_shapes().expect_true(symbolic))
 

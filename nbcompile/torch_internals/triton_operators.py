@@ -3,7 +3,7 @@
     with launching_triton_operators(True):        there is a target, or a GPU
         aot_module_simplified(...)                my::tripled is the launch of its Triton kernel
     with launching_triton_operators(False):
-        aot_module_simplified(...)                my::tripled is a call, of what is registered for the CPU
+        aot_module_simplified(...)                my::tripled is a call of the CPU implementation
 
 Torch's own rule always traces through them, also where nothing can be launched, and imports torch.export for it.
 
@@ -23,7 +23,7 @@ import torch
 
 from nbcompile.support.context_variables import bound
 
-# Several threads compile at the same time, for a target or not: each has its own answer.
+# Several threads compile at the same time, for a target or not: each has its own value.
 _launches: contextvars.ContextVar[bool | None] = contextvars.ContextVar("nbcompile_launches", default=None)
 
 
@@ -34,7 +34,7 @@ def body_of_triton_operator(operator: object) -> FunctionType | None:
         return None
     name = operator._schema.name
     defined = torch._library.custom_ops.OPDEFS.get(name) if name in known.triton_ops_to_kernels else None
-    # What runs is a function around the body. What is registered as fake may be another function: it launches nothing.
+    # The registered implementation is a function around the body. The fake implementation may be another one.
     runs = getattr(defined, "_init_fn", None)
     if not isinstance(runs, FunctionType):
         return None

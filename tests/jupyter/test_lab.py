@@ -31,8 +31,8 @@ CELLS = [
     "patience.clear()\ng(torch.zeros(2))",
     "%%compile -q -o seen --backend eager\ndef h(x):\n    return x * 2\nh(torch.ones(3)), h(torch.ones(4))",
     "from nbcompile.jupyter.widget import LiveWhatIf\nlive = LiveWhatIf(seen.record, h)\nlive",
-    "live.ask(torch.ones(9))",
-    "live.ask(torch.ones(9, 2))",
+    "live.find_entry(torch.ones(9))",
+    "live.find_entry(torch.ones(9, 2))",
 ]
 
 

@@ -42,11 +42,11 @@ def live():
 def test_the_kernels_guards_answer(live):
     """A hit names the entry; the check neither calls nor compiles."""
     entries = [frame.id for frame in live._query.frames]
-    assert live.ask(torch.ones(9, 4)) == entries[1]
-    assert live.said == f"The kernel's own guards: {entries[1]} accepts."
-    assert live.ask(torch.ones(9, 5)) is None
-    assert live.ask(torch.ones(9, 4), k=3) is None
-    assert live.ask(x=torch.ones(9, 4).double()) is None
+    assert live.find_entry(torch.ones(9, 4)) == entries[1]
+    assert live.result == f"The kernel's own guards: {entries[1]} accepts."
+    assert live.find_entry(torch.ones(9, 5)) is None
+    assert live.find_entry(torch.ones(9, 4), k=3) is None
+    assert live.find_entry(x=torch.ones(9, 4).double()) is None
     assert [frame.id for frame in live._query.frames] == entries
     json.dumps(live.call)
 
@@ -58,27 +58,27 @@ def test_methods_and_what_was_never_compiled(live):
     with frame_recorder.listening():
         forward(torch.ones(3))
     record = frame_recorder.record()
-    assert LiveWhatIf(record, net.forward).ask(torch.ones(3)) == record.frames[0].id
-    assert LiveWhatIf(record, net.forward).ask(torch.ones(4)) is None
+    assert LiveWhatIf(record, net.forward).find_entry(torch.ones(3)) == record.frames[0].id
+    assert LiveWhatIf(record, net.forward).find_entry(torch.ones(4)) is None
     with pytest.raises(ValueError, match="has no guards of 'scaled'"):
         LiveWhatIf(record, scaled)
 
 
 HOST = """
 async ([module, page, calls]) => {
-  const values = { page, call: null, said: "" }, listeners = {};
+  const values = { page, call: null, result: "" }, listeners = {};
   const model = { get: name => values[name], on: (name, react) => { listeners[name] = react; } };
   const host = document.querySelector("#host"), el = host.attachShadow ? host : host;
   const { default: widget } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
   widget.render({ model, el });
-  const told = [];
-  for (const [call, said] of calls) {
-    Object.assign(values, { call, said });
+  const shown = [];
+  for (const [call, result] of calls) {
+    Object.assign(values, { call, result });
     listeners["change:call"]();
-    told.push([el.querySelector(".n-callout").textContent, el.querySelector(".n-what > .n-quiet:last-child").textContent,
+    shown.push([el.querySelector(".n-callout").textContent, el.querySelector(".n-what > .n-quiet:last-child").textContent,
       [...el.querySelectorAll("input")].map(each => each.value)]);
   }
-  return told;
+  return shown;
 }
 """
 
@@ -95,16 +95,16 @@ def test_the_form_shows_the_kernels_call_and_agrees(live, browser_page):  # noqa
     ]
     calls, hits = [], []
     for arguments in wanted:
-        hits.append(live.ask(*arguments))
-        calls.append([live.call, live.said])
+        hits.append(live.find_entry(*arguments))
+        calls.append([live.call, live.result])
     assert None in hits
     assert any(hits)
     page = browser_page('<div id="host"></div>', policy=MODULES)
-    for (verdict, said, fields), hit, arguments in zip(
+    for (verdict, result, fields), hit, arguments in zip(
         page.evaluate(HOST, [live._esm if isinstance(live._esm, str) else str(live._esm), live.page, calls]), hits, wanted, strict=True
     ):  # fmt: skip
         assert verdict.startswith(f"Hit: {hit}" if hit else "Recompile")
-        assert said == (
+        assert result == (
             f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
         )
         assert ", ".join(map(str, arguments[0].shape)) in fields

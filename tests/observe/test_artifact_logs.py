@@ -156,7 +156,7 @@ def test_torch_prints_the_assertions_about_sizes():
         passes.removeHandler(handler)
     assert any("insert_deferred_runtime_asserts" in text for text in told)
     ((_, line),) = said
-    assert line.startswith("TORCH_LOGS=graph_code_verbose is printed by torch itself, where it happens: ")
+    assert line.startswith("TORCH_LOGS=graph_code_verbose is printed by torch itself, when it happens: ")
 
 
 @pytest.mark.compiles
@@ -179,7 +179,7 @@ def test_a_name_that_torch_prints(name, monkeypatch):
         run(lambda x: x + 1, torch.ones(2), backend="eager")
         run(lambda x: x + 2, torch.ones(2), backend="eager")
     assert [text for _, text in said] == [
-        f"TORCH_LOGS={name} is printed by torch itself, where it happens: {log_names.BY_TORCH[name]}"
+        f"TORCH_LOGS={name} is printed by torch itself, when it happens: {log_names.BY_TORCH[name]}"
     ]
 
 

@@ -1,7 +1,7 @@
-// The same views as a module of a widget, for anywidget's hosts: the kernel sends a call, the form shows it and answers.
-// The kernel's own answer is shown below the page's.
+// The same views as a module of a widget, for anywidget's hosts: the kernel sends a call, the form shows it and its result.
+// The kernel's own result is shown below the page's.
 const render = ({ model, el }) => {
-  const said = spoken("n-quiet");
+  const result = spoken("n-quiet");
   const show = () => {
     el.replaceChildren(document.createRange().createContextualFragment(model.get("page")));
     setUpAll(el);
@@ -10,9 +10,9 @@ const render = ({ model, el }) => {
     const answer = () => {
       const call = Object.entries(model.get("call") ?? {}).map(([r, value]) => [r, constant(value)]);
       if (call.length) box.nbAsk(Object.fromEntries(call));
-      write(said, model.get("said"));
+      write(result, model.get("result"));
     };
-    box.append(said);
+    box.append(result);
     model.on("change:call", answer);
     answer();
   };
