@@ -76,7 +76,6 @@ class Effects(Protocol):
     order: list[Change | GlobalChange]
     deferred: list[VariableTracker]
     before_graph: list[Callable[[Reconstructor], Recipe]]
-    hashed: dict[int, VariableTracker]
 
     @property
     def attribute_dicts(self) -> ObjectDicts:
@@ -96,6 +95,9 @@ class Effects(Protocol):
 
     def remember(self, value: object, tracker: VariableTracker) -> VariableTracker:
         """Register the tracker of a real object."""
+
+    def keep_distinct(self, real: object, tracker: VariableTracker) -> None:
+        """Note that an object is the key of a dict or set: two such keys have to stay two objects."""
 
     def forget(self, value: object) -> None:
         """Remove the tracker of a real object."""

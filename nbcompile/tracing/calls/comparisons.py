@@ -12,12 +12,9 @@ import collections
 import functools
 import operator
 
-import torch
-
 from nbcompile.capture import arrays
-from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import ArraySource, ParameterSource, Source
 from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.identities import SMALL, identical, is_same_constant, is_same_outside, needs_guard
 from nbcompile.tracing.calls.operations import (
     GRAPH_VALUES,
     Written,
@@ -37,18 +34,18 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.known_callables import KnownCallable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.plain_values import compared
-from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.sets import SetVariable, hashed_items, items_for_set
 from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
+from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 
 
 def compare(
@@ -296,52 +293,26 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
         raise missing_gradient()
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-        return _is_same_constant(tracer, left, right)
+        return is_same_constant(tracer, left, right)
+    if isinstance(left, WeakReferenceVariable) and isinstance(right, WeakReferenceVariable):
+        return _is_same_reference(tracer, left, right)
     same = identical(left, right)
-    if left is right or left.source is None or right.source is None or not _needs_guard(left, right, same):
+    if left is right or left.source is None or right.source is None or not needs_guard(left, right, same):
         return same
     # Two trackers may represent one object, since trackers of tuples have no identity. Without a guard, the trace would
     # give the wrong result in a call with one object for both inputs, or with two.
-    return _is_same_outside(tracer, left.source, right.source)
+    return is_same_outside(tracer, left.source, right.source)
 
 
-def _needs_guard(left: VariableTracker, right: VariableTracker, same: bool) -> bool:
-    """True if the result for two values from outside may differ in another call."""
-    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
-        # One tensor under two names has its guard already.
-        return not same and not any(isinstance(each.source, (ArraySource, ParameterSource)) for each in (left, right))
-    # Results of the graph get no guard, and classes have one on the very object.
-    plain = (ConstantVariable, *GRAPH_VALUES)
-    if isinstance(left, plain) or isinstance(right, plain):
-        return False
-    return not (isinstance(left, ClassVariable) and isinstance(right, ClassVariable))
-
-
-def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
-    """``is`` of two constants: two from outside may be one object in this call, and two equal objects in the next."""
-    same = left.value is right.value
-    if left.source is None or right.source is None or left.source == right.source:
-        return same  # CPython decides whether equal constants of the program are one object
-    # Python has one object for each small integer, bool, empty string, ...: no guard is needed.
-    if type(left.value) is not type(right.value) or type(left.value) not in _OF_MANY_OBJECTS:
-        return same
-    if (type(left.value) is int and left.value in SMALL) or left.value != right.value:
-        return same  # NaNs have guards already, since containers compare them by identity, too
-    return _is_same_outside(tracer, left.source, right.source)
-
-
-_OF_MANY_OBJECTS = (int, float, complex, str, bytes, torch.device)
-"""Classes of constants of which two equal ones may be two objects."""
-
-
-def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
-    """``is`` of two values from outside, with a guard on the result."""
-    if tracer.real_value(left) is tracer.real_value(right):
-        if left != right:
-            tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
+def _is_same_reference(tracer: Tracer, left: WeakReferenceVariable, right: WeakReferenceVariable) -> bool:
+    """``is`` of two weak references: an object has one reference without a callback."""
+    if left is right:
         return True
-    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left, right))
-    return False
+    if left.source is not None and right.source is not None:
+        return is_same_outside(tracer, left.source, right.source)
+    if not (left.is_shared(tracer) and right.is_shared(tracer)):
+        return False
+    return is_same(tracer, realise(tracer, left.referent), realise(tracer, right.referent))
 
 
 def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
@@ -351,7 +322,7 @@ def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracke
         return left is right
     if kind is float:
         one, other = left.source, right.source
-        return one is not None and other is not None and _is_same_outside(tracer, one, other)
+        return one is not None and other is not None and is_same_outside(tracer, one, other)
     if kind is bool:
         return left.truth(tracer) is right.truth(tracer)  # True and False are single objects
     if not compare(tracer, "==", left, right).truth(tracer):
@@ -361,35 +332,4 @@ def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracke
     # CPython caches small integers, and creates a new object for each larger one.
     if value in SMALL or left.source is None or right.source is None:
         return value in SMALL
-    return _is_same_outside(tracer, left.source, right.source)
-
-
-SMALL = range(-5, 257)
-"""Integers that CPython caches: one object each."""
-
-
-def identical(left: VariableTracker, right: VariableTracker) -> bool:
-    """``left is right``."""
-    match left, right:
-        case _ if left is right:
-            return True
-        case TensorVariable(), TensorVariable():
-            return left.node is right.node or left.example is right.example
-        case ConstantVariable(), ConstantVariable():
-            return left.value is right.value
-        case (MethodVariable(), _) | (_, MethodVariable()):
-            return False  # each access creates a new bound method
-        case InstanceDictVariable(), InstanceDictVariable():
-            return identical(left.owner, right.owner)
-        case TupleVariable(), TupleVariable() if left.cls is right.cls is tuple:
-            return not left.items and not right.items  # CPython has one empty tuple
-        case (ObjectVariable(), _) if left.is_new():
-            return False  # an object that the program created has one tracker, and the first case compares these
-        case (_, ObjectVariable()) if right.is_new():
-            return False
-    # Both may represent one object that existed before: its trackers have it under one of two attribute names.
-    names = ("value", "function")
-    real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
-    # None here means that there is no object: the tracker of a tuple has one only for a class with attributes.
-    known = len(real) == 2 and real[0] is not None and real[0] is real[1]
-    return known and not isinstance(left, (ConstantVariable, SymbolicVariable))
+    return is_same_outside(tracer, left.source, right.source)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nbcompile.capture.recipe import Recipe
+from nbcompile.capture.source import ArraySource, ParameterSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.effects.attribute_dicts import AttributeDicts
 from nbcompile.tracing.protocol import Change, GlobalChange, Reconstructor, Tracer
@@ -41,6 +42,14 @@ class SideEffects:
         """The owner of each single change, in order; None for a global and for a call before the graph."""
         self.before_graph: list[Callable[[Reconstructor], Recipe]] = []
         """Draws from generators of random numbers, in order, replayed before the graph runs."""
+
+    def keep_distinct(self, real: object, tracker: VariableTracker) -> None:
+        """Note that an object is the key of a dict or set: two such keys have to stay two objects.
+
+        The tensor of an array, and a parameter that the residual program creates, is a new object in each call.
+        """
+        if tracker.source is not None and not isinstance(tracker.source, (ArraySource, ParameterSource)):
+            self.hashed[id(real)] = tracker
 
     def any(self) -> bool:
         """True if there is anything to replay."""

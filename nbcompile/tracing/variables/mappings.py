@@ -292,6 +292,8 @@ class DictVariable(ContainerVariable):
     def method___init__(
         self, tracer: Tracer, other: VariableTracker | None = None, /, **named: VariableTracker
     ) -> None:
+        if self.cls is collections.defaultdict:
+            self.no_method("__init__")  # it replaces the default_factory
         if other is not None or named:
             self.method_update(tracer, other, **named)
 

@@ -124,9 +124,7 @@ class ObjectVariable(VariableTracker):
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
             if self.is_new():
                 return ("object", id(self))
-            # Two keys of a dict have to stay two objects. Modules are in sets by the hundred, and seldom given twice.
-            if not issubclass(self.cls, torch.nn.Module):
-                tracer.side_effects.hashed[id(self.value)] = self
+            tracer.side_effects.keep_distinct(self.value, self)
             return ("object", id(self.value))
         if self.base_items is not None and self.is_built_in("__hash__"):  # list, dict, tuple... by value, or unhashable
             return self.base_items.hash_key(tracer)

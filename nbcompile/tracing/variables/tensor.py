@@ -149,6 +149,7 @@ class TensorVariable(VariableTracker):
         return self.node
 
     def hash_key(self, tracer: Tracer) -> Hashable:
+        tracer.side_effects.keep_distinct(self.example, self)
         return ("tensor", id(self.example))
 
     def truth(self, tracer: Tracer) -> bool:
@@ -179,11 +180,16 @@ class TensorVariable(VariableTracker):
         shadowing = shadowing_attribute(tracer, self.node, self.source, name)
         if shadowing is not None:
             return shadowing
-        if torch_internals.members.is_new_member(name) and (found := class_lookup(self.cls, name)) is not MISSING:
+        return self._attribute_of_class(tracer, name)
+
+    def _attribute_of_class(self, tracer: Tracer, name: str) -> VariableTracker:
+        # ``hasattr`` of the class would also find members of the metaclass, and add ``__annotations__`` to the class.
+        found = class_lookup(self.cls, name)
+        if torch_internals.members.is_new_member(name) and found is not MISSING:
             return bound_member(tracer, self, name, found)
-        if not hasattr(self.cls, name):
+        if found is MISSING:
             return self._custom_attribute(tracer, name)
-        if callable(getattr(self.cls, name, None)):
+        if callable(found) or isinstance(found, classmethod):
             return TensorMethodVariable(self, name)
         return super().get_attribute(tracer, name)
 
@@ -266,7 +272,7 @@ class TensorVariable(VariableTracker):
             values = [each.constant() for each in arguments]
             named = {key: each.constant() for key, each in keywords.items()}
             return tracer.constant_or_wrap(tracer.evaluate(getattr(self.example, name), values, named))
-        if not hasattr(self.cls, name) or self._is_added_to_tensor_class(name):
+        if class_lookup(self.cls, name) is MISSING or self._is_added_to_tensor_class(name):
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
         return tracer.apply_method(name, (self, *arguments), keywords)
 

@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 
@@ -46,6 +46,16 @@ class WeakReferenceVariable(VariableTracker):
 
     def hash_key(self, tracer: Tracer) -> Hashable:
         return _ReferenceKey(realise(tracer, self.referent).hash_key(tracer))
+
+    def is_shared(self, tracer: Tracer) -> bool:
+        """Return whether it is the one reference that all users of its object get: it has no callback."""
+        if self.source is None:
+            return all(given.is_constant() and given.constant() is None for given in self.more)
+        real = tracer.real_value(self.source)
+        if type(real) is not weakref.ref:
+            return False
+        callback = tracer.wrap(real.__callback__, AttrSource(self.source, "__callback__"))
+        return realise(tracer, callback).is_constant()
 
     def truth(self, tracer: Tracer) -> bool:
         return True

@@ -48,6 +48,13 @@ def delete_caught():
         return len(d), str(error)
 
 
+def restarted(*arguments, **named):
+    """Call the ``__init__`` of an existing defaultdict: its first argument is the new default_factory."""
+    d = collections.defaultdict(int, a=1)
+    d.__init__(*arguments, **named)
+    return d, d.default_factory
+
+
 def update_by_name(**named):
     d = {}
     d.update(**named)
@@ -65,6 +72,12 @@ PROGRAMS = {
     "names of parameters as keys": lambda: (dict(self=1, tracer=2), update_by_name(self=1, tracer=2, other=3)),
     "a default that is no function": lambda: collections.defaultdict(1),
     "a default that is None": lambda: collections.defaultdict(None, a=1)["a"],
+    "a default that is replaced": lambda: [
+        restarted(),
+        restarted(list),
+        restarted(list, [("b", 2)]),
+        restarted(None, c=3),
+    ],
     "an item of an empty default dict": lambda: collections.defaultdict(int).popitem(),
 }
 

@@ -211,3 +211,16 @@ def test_a_view_of_an_input_is_one_tensor_under_all_its_names(name, requires_gra
             torch.set_grad_enabled(before)
 
     assert seen(nbcompile.compile(VIEWS[name], backend=backend)) == seen(VIEWS[name])
+
+
+def annotations_of_a_parameter(x):
+    return torch.nn.Parameter(x).__annotations__, x + 1
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_look_at_an_attribute_leaves_the_class_as_it_is():
+    """``Parameter.__annotations__`` would add a dict to the class: a parameter would not see those of Tensor any more."""
+    before = dict(vars(torch.nn.Parameter))
+    compiled = nbcompile.compile(annotations_of_a_parameter, backend="eager")
+    assert compiled(torch.ones(1))[0] == torch.Tensor.__annotations__
+    assert dict(vars(torch.nn.Parameter)) == before
