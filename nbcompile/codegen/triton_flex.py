@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from nbcompile.codegen.triton_flex_tiles import (
     LN_2,
     Flex,
+    TileLoop,
     begin_flex,
     emit_lines,
     emit_steps,
@@ -75,7 +76,7 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
     bounds = ("split * share", "split * share + share") if splits else ("0", "")
     for at, blocks in enumerate(flex.blocks.lists):
         numbers = f"tl.arange(0, {size.columns})[None, :]"
-        emit_steps(writer, blocks, number, flex.blocks.keys, flex.sizes.keys, "j", numbers, bounds)
+        emit_steps(writer, blocks, TileLoop(number, flex.blocks.keys, flex.sizes.keys, "j", numbers, bounds))
         emit_lines(writer, _step(flex, size, requires_mask=at == 0))
         writer.depth -= 2
     emit_lines(writer, _store_parts(flex) if splits else _store_results(flex))

@@ -24,6 +24,7 @@ from torch import fx
 from nbcompile.codegen.triton_flex_tiles import (
     LN_2,
     Flex,
+    TileLoop,
     begin_flex,
     emit_lines,
     emit_steps,
@@ -102,7 +103,7 @@ def emit_of_query(backward: FlexBackward, name: str) -> str:
     for at, blocks in enumerate(flex.blocks.lists):
         number = f"first // {flex.blocks.rows}"
         numbers = f"tl.arange(0, {tile.columns})[None, :]"
-        emit_steps(writer, blocks, number, flex.blocks.keys, flex.sizes.keys, "j", numbers)
+        emit_steps(writer, blocks, TileLoop(number, flex.blocks.keys, flex.sizes.keys, "j", numbers))
         emit_lines(writer, _step_of_query(backward, requires_mask=at == 0))
         writer.depth -= 2
     stride = flex.strides["grad_query"]
@@ -213,7 +214,7 @@ def emit_of_keys(backward: FlexBackward, name: str) -> str:
     for at, blocks in enumerate(flex.blocks.lists):
         number = f"first // {flex.blocks.keys}"
         numbers = f"tl.arange(0, {tile.rows})[None, :]"
-        emit_steps(writer, blocks, number, flex.blocks.rows, flex.sizes.rows, "i", numbers)
+        emit_steps(writer, blocks, TileLoop(number, flex.blocks.rows, flex.sizes.rows, "i", numbers))
         emit_lines(writer, _step_of_keys(backward, requires_mask=at == 0))
         writer.depth -= 2
     writer.depth -= 2

@@ -197,36 +197,49 @@ def tile_load(name: str, row: tuple[str, Size], column: tuple[str, Size], stride
     return f"tl.load({name} + {offset_text(row[0], column[0], stride)}, {mask}, 0.0)"
 
 
-def emit_steps(
-    writer: SourceWriter, blocks: BlockList, number: str, size: int, most: Size, variable: str, tile: str,
-    bounds: tuple[str, str] = ("0", ""),
-) -> None:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class TileLoop:
+    """A loop over the tiles of the blocks that are listed for one block."""
+
+    number: str
+    """Text of the number of the block that has the list."""
+    size: int
+    """Size of a block."""
+    most: Size
+    """Size of the tensor along the blocks."""
+    variable: str
+    """Name of the numbers of a tile."""
+    tile: str
+    """Text of the numbers in a tile that begins with 0: ``tl.arange(0, 64)[None, :]``."""
+    bounds: tuple[str, str] = ("0", "")
+    """Start of the loop, and an upper bound of its end."""
+
+
+def emit_steps(writer: SourceWriter, blocks: BlockList, loop: TileLoop) -> None:
     """Emit the head of a loop over the tiles of listed blocks: ``j`` are the numbers of a tile's keys.
 
     Args:
         writer: The writer; later lines are in the loop.
         blocks: The list.
-        number: Text of the number of the block that has the list.
-        size: Size of a block.
-        most: Size of the tensor along the blocks.
-        variable: Name of the numbers of a tile.
-        tile: Their text in a tile that begins with 0: ``tl.arange(0, 64)[None, :]``.
-        bounds: Start of the loop, and an upper bound of its end.
+        loop: The loop.
     """
     #      listed blocks     5           2           7            count 3, each of 128 keys (size)
     #      step              0     1     2     3     4     5      tiles of 64 keys (columns): 2 steps for a block
-    columns = int(tile.partition(", ")[2].partition(")")[0])
+    columns = int(loop.tile.partition(", ")[2].partition(")")[0])
     # A block may be larger than the tensor: torch's mask for "all" has one that is larger than any.
-    steps = steps_of(size, most, columns)
+    steps = steps_of(loop.size, loop.most, columns)
     if isinstance(steps, str):
         writer.line(f"steps = {steps}")
         steps = "steps"
-    writer.line(f"count = tl.load({blocks.counts} + {blocks.count(number)}) * {steps}")
-    end = f"tl.minimum(count, {bounds[1]})" if bounds[1] else "count"
-    writer.line(f"for step in range({bounds[0]}, {end}):")
+    writer.line(f"count = tl.load({blocks.counts} + {blocks.count(loop.number)}) * {steps}")
+    start, limit = loop.bounds
+    end = f"tl.minimum(count, {limit})" if limit else "count"
+    writer.line(f"for step in range({start}, {end}):")
     writer.depth += 2
-    block = f"tl.load({blocks.positions} + {blocks.first(number)} + step // {steps} * {blocks.positions_stride[3]})"
-    writer.line(f"{variable} = {block} * {size} + step % {steps} * {columns} + {tile}")
+    block = (
+        f"tl.load({blocks.positions} + {blocks.first(loop.number)} + step // {steps} * {blocks.positions_stride[3]})"
+    )
+    writer.line(f"{loop.variable} = {block} * {loop.size} + step % {steps} * {columns} + {loop.tile}")
 
 
 def steps_of(size: int, most: Size, columns: int) -> Size:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,15 +25,28 @@ WRITES = frozenset({"st", "atom", "red", "stmatrix", "cp"})
 """Instructions by which a warp has an effect outside of itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class GridLaunch:
+    """A kernel with its arguments, for all blocks of a grid."""
+
+    function: Function
+    grid: tuple[int, int, int]
+    """Blocks along each dimension."""
+    arguments: Sequence[int]
+    memory: GlobalMemory
+    shared_bytes: int
+    """Shared memory of each block."""
+    constants: Mapping[str, int]
+    """Addresses of the kernel's constants, by name."""
+
+
 class Blocks:
     """Some thread blocks of a launch, with their registers, shared and local memory."""
 
-    def __init__(
-        self, function: Function, blocks: Array, grid: tuple[int, int, int], arguments: Sequence[int],
-        memory: GlobalMemory, shared_bytes: int, constants: Mapping[str, int], costs: dict[int, Costs],
-    ) -> None:  # fmt: skip
-        """Threads are counted block after block."""
-        self.function, self.memory, self.costs = function, memory, costs
+    def __init__(self, launch: GridLaunch, blocks: Array, costs: dict[int, Costs]) -> None:
+        """Number the threads block after block."""
+        function, grid = launch.function, launch.grid
+        self.function, self.memory, self.costs = function, launch.memory, costs
         size = function.threads
         self.count = len(blocks) * size
         self.warps = -(-size // WARP)
@@ -48,7 +62,7 @@ class Blocks:
         self.writing = np.zeros(len(blocks) * self.warps, bool)
         self.idle: Array | None = None
         self.blocks = np.repeat(blocks, size)
-        self.shared_bytes = max(shared_bytes, 16)
+        self.shared_bytes = max(launch.shared_bytes, 16)
         self.shared = Bytes(np.zeros(len(blocks) * self.shared_bytes, np.uint8))
         self.local = np.zeros((self.count, max(function.local_bytes, 1)), np.uint8)
         self.registers: dict[str, Array] = {}
@@ -72,10 +86,12 @@ class Blocks:
         self.at = np.zeros(self.count, np.int64)
         self.waiting = np.zeros(self.count, bool)
         # Triton adds parameters of its own at the end, for scratch memory: they are 0.
-        self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
+        self.parameters = dict(
+            zip(function.parameters, [*launch.arguments, *[0] * len(function.parameters)], strict=False)
+        )
         # The address of a parameter, where code selects one of several: its number, as each has eight bytes.
         of_parameters = {name: PARAMETER_BYTES * at for at, name in enumerate(function.parameters)}
-        self.symbols = {**function.shared, **function.local, **constants, **of_parameters}
+        self.symbols = {**function.shared, **function.local, **launch.constants, **of_parameters}
         zero = np.zeros(1, np.uint32)
         self.special = {
             # Triton launches blocks of one dimension: threads have only an x.

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nbcompile.gpu import arithmetic, matrices, tensor_copies
-from nbcompile.gpu.blocks import Blocks
+from nbcompile.gpu.blocks import Blocks, GridLaunch
 from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.gpu.ptx import Function, UnsupportedInstruction
@@ -55,9 +55,9 @@ def run(
     """Launch a kernel.
 
     Args:
-        function: What runs.
-        grid: How many blocks.
-        arguments: Addresses from ``memory.copy_in``, and whole numbers; parameters that are missing are 0.
+        function: The kernel.
+        grid: Number of blocks.
+        arguments: Addresses from ``memory.copy_in``, and whole numbers; missing parameters are 0.
         memory: Holds the tensors; they are written to in place.
         shared_bytes: Of shared memory for each block.
         width: Blocks in a row, where the grid has two dimensions; 0 if it has one.
@@ -74,6 +74,7 @@ def run(
     height = height or grid // max(width, 1)
     shape = (width, height, grid // max(width * height, 1))
     constants = {name: _location(memory, name, content) for name, content in function.constants.items()}
+    launch = GridLaunch(function, shape, arguments, memory, shared_bytes, constants)
     at_once = blocks_at_once(function, shared_bytes)
     # An instruction is computed in all threads and written in the active ones, so what inactive
     # threads hold may overflow or divide by zero; and arithmetic raises nothing on a GPU.
@@ -81,7 +82,7 @@ def run(
         numbers = np.arange(grid) if chosen is None else chosen
         for first in range(0, len(numbers), at_once):
             blocks = numbers[first : first + at_once]
-            part = Blocks(function, blocks, shape, arguments, memory, shared_bytes, constants, ran.lines)
+            part = Blocks(launch, blocks, ran.lines)
             part.idle = idle[len(ran.writing)] if idle else None
             part.run()
             ran.writing.append(part.writing)

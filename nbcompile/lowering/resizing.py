@@ -33,27 +33,50 @@ from nbcompile.lowering.value import Value, merge_nodes, reindexed
 
 aten = torch.ops.aten
 
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A dimension that is resized."""
+
+    variable: Index
+    """Loop variable of the result."""
+    extent: Index
+    """Size of the source."""
+    size: Index
+    """Size of the result."""
+    scale: float | None
+    """Factor that the program passed; None: the quotient of the sizes."""
+
+
+def _axes(x: Value, out: Sequence[Any], scales: Sequence[float | None]) -> list[_Axis]:
+    """The last dimensions of a tensor, which get the sizes ``out``."""
+    leading = x.ndim - len(out)
+    resized = zip(indices(out), scales, strict=True)
+    return [
+        _Axis(loop_variable(leading + n), x.size[leading + n], size, scale) for n, (size, scale) in enumerate(resized)
+    ]
+
+
 # -- the nearest element ---------------------------------------------------------------------------
 
 
 def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[float | None], exact: bool) -> Value:
-    leading, sizes = x.ndim - len(out), indices(out)
-    ranges = {loop_variable(leading + n): size for n, size in enumerate(sizes)}
+    leading, axes = x.ndim - len(out), _axes(x, out, scales)
+    ranges = {axis.variable: axis.size for axis in axes}
     position: list[Index] = [loop_variable(at) for at in range(leading)]
     gathers: list[Gather] = []
-    for n, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
-        extent, coordinate = x.size[leading + n], loop_variable(leading + n)
+    for axis in axes:
         # Where all elements are repeated equally often, the position is a division of integers: no gather is needed.
-        times = _times(extent, size, scale)
+        times = _times(axis.extent, axis.size, axis.scale)
         if times is not None:
-            position.append(divide(coordinate, index(times), ranges))
+            position.append(divide(axis.variable, index(times), ranges))
             continue
         symbol = build.fresh_gather()
-        found = _in_float(coordinate, extent, size, scale, exact)
-        gathers.append(Gather(symbol, found, extent, wraps=False))
+        gathers.append(Gather(symbol, _in_float(axis, exact), axis.extent, wraps=False))
         position.append(symbol)
     source = build.realize(x) if gathers else build.realize_if_costly(x)
-    result = reindexed(source, [*x.size[:leading], *sizes], position, tuple(gathers))
+    size = [*x.size[:leading], *(axis.size for axis in axes)]
+    result = reindexed(source, size, position, tuple(gathers))
     return Value(x.dtype, x.device, result.size, result.body, merge_nodes(x.from_nodes, build.origin()))
 
 
@@ -72,14 +95,14 @@ def _is_plain(scale: object) -> bool:
     return scale is None or isinstance(scale, (int, float))
 
 
-def _in_float(coordinate: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
+def _in_float(axis: _Axis, exact: bool) -> Expr:
     """``min(int(position * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
-    small, large = known_number(extent), known_number(size)
+    small, large, scale = known_number(axis.extent), known_number(axis.size), axis.scale
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("a resize to a size that is no multiple and a symbol")
     # In float32, as in ATen: in a double some positions may round to another element.
     ratio = constant(1.0 / scale if scale else small / large, torch.float32)
-    position = cast(IndexOf(coordinate, torch.int64), torch.float32)
+    position = cast(IndexOf(axis.variable, torch.int64), torch.float32)
     scaled = (position + 0.5) * ratio if exact else position * ratio
     return apply("minimum", cast(apply("floor", scaled), torch.int64), small - 1)
 
@@ -151,26 +174,24 @@ class _Interpolation:
     gathers: tuple[Gather, ...]
 
 
-def _between(
-    build: Builder, along: Index, extent: Index, size: Index, scale: float | None, corners: bool, dtype: torch.dtype
-) -> _Interpolation:
-    small, large = known_number(extent), known_number(size)
+def _between(build: Builder, axis: _Axis, corners: bool, dtype: torch.dtype) -> _Interpolation:
+    small, large, scale = known_number(axis.extent), known_number(axis.size), axis.scale
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("an image of symbolic size, resized by weights")
     # The centres of elements are compared, at 0.5, 1.5, ...; with ``corners`` the first elements of both images
     # coincide, and the last ones. Positions before the first centre count as the first element.
     ratio = ((small - 1) / (large - 1) if large > 1 else 0.0) if corners else 1 / scale if scale else small / large
-    number = cast(IndexOf(along, torch.int64), dtype)
+    number = cast(IndexOf(axis.variable, torch.int64), dtype)
     exact = number * ratio if corners else (number + 0.5) * ratio - 0.5
     coordinate = apply("maximum", exact, 0.0)
     below = cast(apply("floor", coordinate), torch.int64)
     weight = coordinate - apply("floor", coordinate)
-    formula = _as_formula(below, along, small, large, corners)
+    formula = _as_formula(below, axis.variable, small, large, corners)
     if formula is not None:
-        return _Interpolation((formula, Min(formula + 1, extent - 1)), weight, ())
+        return _Interpolation((formula, Min(formula + 1, axis.extent - 1)), weight, ())
     one, two = build.fresh_gather(), build.fresh_gather()
     above = apply("minimum", below + 1, small - 1)
-    gathers = (Gather(one, below, extent, wraps=False), Gather(two, above, extent, wraps=False))
+    gathers = (Gather(one, below, axis.extent, wraps=False), Gather(two, above, axis.extent, wraps=False))
     return _Interpolation((one, two), weight, gathers)
 
 
@@ -191,12 +212,9 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
     """Each element is a weighted sum of 2, 4 or 8 neighbours; a weight decreases with the distance."""
     if not x.dtype.is_floating_point:
         raise NoLowering("an image of whole numbers is rounded in a way of its own")
-    leading, sizes, wide = x.ndim - len(out), indices(out), compute_dtype(x.dtype)
-    along = [
-        _between(build, loop_variable(leading + n), x.size[leading + n], size, scale, corners, wide)
-        for n, (size, scale) in enumerate(zip(sizes, scales, strict=True))
-    ]
-    source, result_size = build.realize(x), [*x.size[:leading], *sizes]
+    leading, axes, wide = x.ndim - len(out), _axes(x, out, scales), compute_dtype(x.dtype)
+    along = [_between(build, axis, corners, wide) for axis in axes]
+    source, result_size = build.realize(x), [*x.size[:leading], *(axis.size for axis in axes)]
     front = [loop_variable(at) for at in range(leading)]
     gathers = tuple(gather for each in along for gather in each.gathers)
     #     bilinear: 2 x 2 samples    [a00 a01 a10 a11]

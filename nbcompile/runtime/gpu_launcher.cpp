@@ -272,7 +272,7 @@ int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &
   if (!before) result = driver.launch(kernel->function[which], (unsigned)grid.blocks[0], (unsigned)grid.blocks[1], (unsigned)grid.blocks[2], kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
   if (!before && !result && kernel->debug) result = driver.synchronize(state->stream);
   Py_END_ALLOW_THREADS;
-  if (before) return fail(before, "wait for earlier work", kernel->name);
+  if (before) return fail(before, "wait for earlier work before", kernel->name);
   return result ? fail(result, kernel->debug ? "run" : "launch", kernel->name) : 0;
 }
 

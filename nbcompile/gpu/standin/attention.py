@@ -1,9 +1,9 @@
-"""Fused attention of a GPU as functions of the CPU: what eager mode and the code for a stand-in device call.
+"""Fused attention of a GPU as functions of the CPU, for eager mode and the code for a stand-in device.
 
     scaled_dot_product_attention(q, k, v)     on the stand-in device: aten._scaled_dot_product_flash_attention(q, k, v)
 
 Torch chooses by type, mask and sizes (attention.h). Results are computed in float32, and have the layouts that torch's
-fake tensors have. What is dropped is drawn of a seed, which is a result: so the backward drops the same.
+fake tensors have. Dropout draws from a seed, which is a result, so that the backward drops the same elements.
 
 In torch: aten/src/ATen/native/transformers/cuda/attention.cu. Read next: nbcompile/gpu/standin/device.py
 """
@@ -71,20 +71,31 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, options: _Options, seed:
     return (weights * _kept(weights.shape, options.dropout, seed)) @ _for_heads(value, query), sums
 
 
-def _backward(
-    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, sums: Tensor, options: _Options, seed: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@dataclass(frozen=True, slots=True)
+class _ForwardPass:
+    """Operands, result and seed of a forward, from which its backward is computed."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    out: Tensor
+    sums: Tensor
+    seed: Tensor
+
+
+def _backward(grad: Tensor, forward: _ForwardPass, options: _Options) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value and bias, in float32."""
+    query, key, value = forward.query, forward.key, forward.value
     scale = 1 / math.sqrt(query.size(-1)) if options.scale is None else options.scale
     scores = _scores(query, key, options)
-    sums = sums[..., : query.size(2)].unsqueeze(-1)
+    sums = forward.sums[..., : query.size(2)].unsqueeze(-1)
     weights = (scores - sums.masked_fill(sums == -math.inf, 0)).exp()
-    kept = _kept(weights.shape, options.dropout, seed)
+    kept = _kept(weights.shape, options.dropout, forward.seed)
     grad = grad.float()
     of_value = (weights * kept).mT @ grad
     of_weights = grad @ _for_heads(value, query).mT * kept
     # The derivative of the softmax: w * (dw - sum of w * dw over the row), and this sum is that of grad * out.
-    of_scores = weights * (of_weights - (grad * out.float()).sum(-1, keepdim=True))
+    of_scores = weights * (of_weights - (grad * forward.out.float()).sum(-1, keepdim=True))
     of_query = of_scores @ _for_heads(key, query) * scale
     of_key = of_scores.mT @ query.float() * scale
     # Heads of the query that share keys add to one gradient.
@@ -121,7 +132,7 @@ def flash_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """``_scaled_dot_product_flash_attention_backward``."""
     options = _Options(None, dropout_p, is_causal, scale)
-    grads = _backward(grad_out, query, key, value, out, logsumexp, options, philox_seed)
+    grads = _backward(grad_out, _ForwardPass(query, key, value, out, logsumexp, philox_seed), options)
     of_query, of_key, of_value = (
         _filled(like, grad) for like, grad in zip((query, key, value), grads, strict=False)
     )  # fmt: skip
@@ -150,7 +161,7 @@ def efficient_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:  # fmt: skip
     """``_scaled_dot_product_efficient_attention_backward``."""
     options = _Options(attn_bias, dropout_p, is_causal, scale)
-    grads = _backward(grad_out_, query, key, value, out, logsumexp, options, philox_seed)
+    grads = _backward(grad_out_, _ForwardPass(query, key, value, out, logsumexp, philox_seed), options)
     of_query, of_key, of_value = (_rows_first(grad, query.dtype) for grad in grads[:3])
     of_bias = None
     if attn_bias is not None and grad_input_mask[3]:
