@@ -238,12 +238,13 @@ def expect_eagers_error(here, compiled, x, before, result):
 @pytest.mark.parametrize("function", WHILE_RECORDING)
 def test_a_capture_that_fails_is_plain_launches(here, function, result):
     """If any driver call of a capture fails, kernels are launched; stream, device and memory pool are restored."""
+    others = here.driver.live_graphs()
     compiled = replayed(1)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()
     here.driver.fail(function, result)
     expect_plain_launches(here, compiled, x, before)
-    assert here.driver.live_graphs() == 0
+    assert here.driver.live_graphs() == others
     assert torch.cuda.current_device() == 0
     assert not here.driver.library.standin_is_capturing(None)
 
