@@ -275,6 +275,9 @@ class Tracer(Protocol):
     ) -> VariableTracker:
         """``template.format(...)`` of values that are not all known."""
 
+    def join_texts(self, separator: str | bytes, parts: Sequence[VariableTracker]) -> VariableTracker | None:
+        """``separator.join(parts)``, some of which are written after the graph; None if none is."""
+
     def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
         """Raise in the traced program."""
 

@@ -24,9 +24,12 @@ from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
     VariableTracker,
+    is_computed,
+    kept,
     realise,
 )
 from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.computed import ComputedVariable, can_wait
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
@@ -36,7 +39,7 @@ from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.representations import representation
-from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.strings import NumberTextVariable, TextVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -45,6 +48,8 @@ Value = TypeVar("Value")
 
 def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``int(x)``, ``float(x)``, ``str(x)``..."""
+    if len(arguments) == 1 and is_computed(arguments[0]) and not keywords and cls in (str, arguments[0].python_type()):
+        return strings.as_text(arguments[0]) if cls is str else arguments[0]
     values = [realise(tracer, value) for value in (*arguments, *keywords.values())]
     if all(value.is_constant() for value in values):
         plain = [value.constant() for value in values]
@@ -86,7 +91,9 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
     if isinstance(value, SymbolicVariable) and cls in (int, float):
         if value.python_type() is bool:  # SymPy cannot convert a truth value to a number: later operations would fail
-            return ConstantVariable(cls(value.specialise()))
+            return (
+                ConstantVariable(cls(value.specialise())) if value.is_read_later() else ComputedVariable(cls, [value])
+            )
         is_int = cls is int and value.python_type() is int
         return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
     return None
@@ -170,7 +177,9 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
 
 @handles(repr)
 def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    value = realise(tracer, arguments[0])
+    value = kept(tracer, arguments[0])
+    if is_computed(value):
+        return NumberTextVariable("{!r}", [value])
     if value.is_constant() and not has_text_of_its_own(value):
         return ConstantVariable(repr(value.constant()))
     if isinstance(value, SymbolicVariable):
@@ -209,6 +218,8 @@ def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         kind = value.python_type()
         if kind is float or (kind is int and not digits):
             return tracer.apply_method("__round__", (value, *digits))
+        if kind is int and len(digits) == 1 and digits[0].python_type() is int and can_wait([value, *digits]):
+            return ComputedVariable(round, [value, *digits])
         value = _specialised(value)  # torch's symbols take an int for round already, and truth values have no method
     return one(tracer, round, "__round__", [value, *digits])
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import comparisons, conversions, extremes, folding, operations, operator_table
+from nbcompile.tracing.calls import comparisons, conversions, deferred, extremes, folding, operations, operator_table
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import special_results
@@ -76,6 +76,8 @@ def _identity(*, same: bool) -> Handler:
 
 
 def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if (later := deferred.function(tracer, function, arguments, keywords)) is not None:
+        return later
     values = [realise(tracer, each) for each in arguments]
     # Some functions of ``math`` have a form for symbols; for the others a symbol is specialised to its number.
     if any(isinstance(each, SymbolicVariable) for each in values):

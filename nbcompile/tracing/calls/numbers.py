@@ -100,7 +100,8 @@ def _number(operand: VariableTracker) -> object:
 def _has_power(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     base, exponent = _number(left), _number(right)
     of_ints = all(isinstance(each, (int, torch.SymInt)) for each in (base, exponent))
-    return bool(base > 0) or (of_ints and bool(exponent >= 0))  # type: ignore[operator]
+    # Of ints first: a guard on the base is not needed, and a negative exponent is no int's.
+    return (of_ints and bool(exponent >= 0)) or bool(base > 0)  # type: ignore[operator]
 
 
 def _shifts(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:

@@ -19,7 +19,8 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.conversions import to_text
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import strings
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import VariableTracker, is_computed, kept, realise
+from nbcompile.tracing.variables.computed import ComputedVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.known_values import has_text_of_its_own
 from nbcompile.tracing.variables.lookup import class_lookup
@@ -31,10 +32,12 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    value = strings.part(tracer, value) if _is_empty(specification) else realise(tracer, value)
+    value = strings.as_text(kept(tracer, value) if specification.is_constant() else realise(tracer, value))
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
         value = _backed_number(value, specification)
-    if isinstance(value, NumberTextVariable) or (isinstance(value, TextVariable) and _is_empty(specification)):
+    if isinstance(value, ComputedVariable):
+        return _later_text(tracer, value, specification)
+    if isinstance(value, TextVariable) and _is_empty(specification):
         return value
     if value.is_constant() and specification.is_constant():
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
@@ -75,6 +78,16 @@ def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> 
     return ConstantVariable(number.specialise())
 
 
+def _later_text(tracer: Tracer, value: ComputedVariable, specification: VariableTracker) -> VariableTracker:
+    """A text that is written after the graph, with a specification of its own."""
+    if _is_empty(specification):
+        return value
+    if not set("{}") & set(str(specification.constant())):
+        with contextlib.suppress(ValueError, TypeError):
+            return NumberTextVariable(f"{{:{specification.constant()}}}", [value])
+    return format_value(tracer, value.realise(tracer), specification)
+
+
 def _is_empty(specification: VariableTracker) -> bool:
     return specification.is_constant() and specification.constant() == ""
 
@@ -83,7 +96,9 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     """``!s``, ``!r``, ``!a`` or nothing."""
     if not conversion:
         return value
-    value = realise(tracer, value)
+    value = kept(tracer, value)
+    if is_computed(value):
+        return strings.NumberTextVariable(f"{{!{conversion}}}", [value])
     if isinstance(value, SymbolicVariable):
         return strings.of_number(value, f"{{!{conversion}}}")
     if value.is_constant() and not has_text_of_its_own(value):

@@ -31,6 +31,7 @@ from nbcompile.tracing.calls import (
     attributes,
     comparisons,
     construction,
+    deferred,
     graph_nodes,
     object_creation,
     operations,
@@ -390,6 +391,9 @@ class Interpreter:
 
     def format_string(self, template: str, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
         return text.format_string(self, template, arguments, keywords)
+
+    def join_texts(self, separator: str | bytes, parts: Sequence[VariableTracker]) -> VariableTracker | None:
+        return deferred.joined(separator, parts)
 
 
 OURS = (rules.POLYFILLS, *rules.ANNOTATIONS)

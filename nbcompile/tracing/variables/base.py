@@ -215,6 +215,10 @@ class VariableTracker:
         """All items, for a list or tuple: also calls the ``__len__`` of a class, as CPython does."""
         return self.unpack(tracer)
 
+    def passed_on(self, tracer: Tracer) -> list[VariableTracker]:
+        """All items, in order, of which a lazy one may stay lazy."""
+        return self.unpack(tracer)
+
     def length(self, tracer: Tracer) -> VariableTracker:
         """``len(value)``."""
         self._refuse(tracer, "__len__")
@@ -314,6 +318,9 @@ class LazyVariable(VariableTracker):
     In torch: torch/_dynamo/variables/lazy.py
     """
 
+    is_computed = False
+    """True of a value that Python computes after the graph (computed.py)."""
+
     def __init__(self, value: object, source: Source | None) -> None:
         self.value = value
         self.source = source
@@ -343,6 +350,16 @@ class LazyVariable(VariableTracker):
 def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
     """The tracker of a lazy one; any other one itself."""
     return tracker.realise(tracer) if isinstance(tracker, LazyVariable) else tracker
+
+
+def is_computed(tracker: VariableTracker) -> bool:
+    """True for a value that Python computes after the graph, and that nothing has needed yet."""
+    return isinstance(tracker, LazyVariable) and tracker.is_computed and tracker.realised is None
+
+
+def kept(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
+    """A tracker that is passed on: a computed value stays one, another lazy one is realised."""
+    return tracker if is_computed(tracker) else realise(tracer, tracker)
 
 
 class NullVariable(VariableTracker):

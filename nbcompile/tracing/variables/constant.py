@@ -20,7 +20,7 @@ from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_computed, kept, realise
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 
@@ -149,6 +149,8 @@ class ConstantMethodVariable(VariableTracker):
         return type(self.method)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if self.name == "format" and isinstance(self.owner.value, str) and any(map(is_computed, arguments)):
+            return tracer.format_string(self.owner.value, [kept(tracer, value) for value in arguments], keywords)
         values = [realise(tracer, value) for value in arguments]
         named = {name: realise(tracer, value) for name, value in keywords.items()}
         # The argument may be a list tracker, which is no constant, though all of its items are.
@@ -170,7 +172,10 @@ class ConstantMethodVariable(VariableTracker):
             return None
         if values[0].is_constant() and not hasattr(values[0].python_type(), "__iter__"):
             tracer.evaluate(separator.join, (values[0].constant(),))  # raises Python's error: not an iterable
-        parts = [realise(tracer, part) for part in values[0].unpack(tracer)]
+        parts = [kept(tracer, part) for part in values[0].passed_on(tracer)]
+        if (later := tracer.join_texts(separator, parts)) is not None:
+            return later
+        parts = [realise(tracer, part) for part in parts]
         if not all(part.is_constant() for part in parts):
             return None
         return ConstantVariable(tracer.evaluate(separator.join, ([part.constant() for part in parts],)))

@@ -26,7 +26,7 @@ from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutatio
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import VariableTracker, kept, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
@@ -79,6 +79,9 @@ class SequenceVariable(ContainerVariable):
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         return [self.at(tracer, index) for index in range(len(self.items))]
+
+    def passed_on(self, tracer: Tracer) -> list[VariableTracker]:
+        return [kept(tracer, item) for item in self.items]
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return ConstantVariable(len(self.items))

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import VariableTracker, is_computed
+from nbcompile.tracing.variables.computed import ComputedVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -48,29 +49,15 @@ class TextVariable(VariableTracker):
         return Call(Constant(str.format, "format"), (Constant(self.template), *values))
 
 
-class NumberTextVariable(LazyVariable):
+class NumberTextVariable(ComputedVariable):
     """A string of constants and backed numbers: an operation that needs its characters specialises the numbers."""
 
-    def __init__(self, template: str, numbers: Sequence[VariableTracker]) -> None:
-        super().__init__("", None)  # an example: only its type is read
-        self.text = TextVariable(template, numbers)
-        self.numbers = numbers
+    def __init__(self, template: str, values: Sequence[VariableTracker]) -> None:
+        super().__init__(str.format, [ConstantVariable(template), *values])
+        self.text = TextVariable(template, values)
 
     def describe(self) -> str:
         return self.realised.describe() if self.realised else self.text.describe()
-
-    def realise(self, tracer: Tracer) -> VariableTracker:
-        """The text of this call, whose numbers are guarded from now on."""
-        if self.realised is None:
-            self.realised = ConstantVariable(self.text.template.format(*map(_specialised, self.numbers)))
-        return self.realised
-
-    def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        return self.realised.recipe(reconstruction) if self.realised else self.text.recipe(reconstruction)
-
-
-def _specialised(number: VariableTracker) -> object:
-    return number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
 
 
 def of_number(number: SymbolicVariable, field: str) -> VariableTracker:
@@ -78,9 +65,11 @@ def of_number(number: SymbolicVariable, field: str) -> VariableTracker:
     return TextVariable(field, [number]) if number.is_read_later() else NumberTextVariable(field, [number])
 
 
-def part(tracer: Tracer, value: VariableTracker) -> VariableTracker:
-    """A part of a string; a text of numbers stays one."""
-    return value if isinstance(value, NumberTextVariable) and value.realised is None else realise(tracer, value)
+def as_text(value: VariableTracker) -> VariableTracker:
+    """A string that Python computes after the graph, as a text with one field; any other value itself."""
+    if is_computed(value) and not isinstance(value, NumberTextVariable):
+        return NumberTextVariable("{}", [value])
+    return value
 
 
 def _version(value: VariableTracker) -> int:
@@ -89,6 +78,7 @@ def _version(value: VariableTracker) -> int:
 
 def join(parts: Sequence[VariableTracker]) -> VariableTracker:
     """All parts as one string."""
+    parts = list(map(as_text, parts))
     if any(isinstance(part, TextVariable) for part in parts):
         return joined(parts)
     if any(isinstance(part, NumberTextVariable) for part in parts):

@@ -27,6 +27,7 @@ def _by_method(*functions: Callable[..., object]) -> dict[str, Callable[..., obj
 
 UNARY = {
     **_by_method(operator.neg, operator.pos, abs, operator.index, int, float, bool), "conjugate": operator.pos,
+    "bit_count": int.bit_count, "bit_length": int.bit_length,
 }  # fmt: skip
 """Functions that compute what a number's method without arguments returns."""
 BINARY = _by_method(
@@ -34,6 +35,10 @@ BINARY = _by_method(
     operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne,
 )  # fmt: skip
 """Functions that compute what a number's method with one argument returns."""
+
+
+OF_INTS = ("as_integer_ratio", "is_integer")
+"""Methods whose result for an int is known without its value, but for the number itself."""
 
 
 class SymbolicVariable(VariableTracker):
@@ -94,7 +99,8 @@ class SymbolicVariable(VariableTracker):
         if self.python_type() is int and name in ("real", "imag", "numerator", "denominator"):
             known = {"imag": ConstantVariable(0), "denominator": ConstantVariable(1)}
             return known.get(name, self)
-        if (name in UNARY or name in BINARY) and hasattr(self.python_type(), name):
+        self.refuse_attribute(tracer, name)
+        if (name in UNARY or name in BINARY or name in OF_INTS) and hasattr(self.python_type(), name):
             return NumberMethodVariable(self, name)
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)
 
@@ -119,6 +125,9 @@ class NumberMethodVariable(UntracedMethodVariable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         given = [realise(tracer, argument) for argument in arguments]
         kind = self.owner.python_type()
+        if self.name in OF_INTS and kind is int and not given and not keywords:
+            one = ConstantVariable(1)
+            return ConstantVariable(True) if self.name == "is_integer" else tracer.tuple_of([self.owner, one])
         function = (BINARY if given else UNARY).get(self.name)
         # Other operands are computed by the number's own class: ``(2).__add__(0.5)`` is NotImplemented, and
         # ``(2).__pow__(2, 5)`` is 4.

@@ -15,10 +15,11 @@ from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.bytecode.opcode_families import is_two_argument_super, loads_method, pushes_null
 from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import deferred
 from nbcompile.tracing.calls.attributes import module_source
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
-from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, is_computed, kept, realise
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.exceptions import look_up
@@ -226,6 +227,10 @@ def _import_name_from(module: types.ModuleType, name: str) -> object:
 
 @handles("LOAD_ATTR")
 def _load_attr(frame: Translator, instruction: Instruction) -> None:
+    if (method := deferred.method(frame.stack[-1], str(instruction.argval))) is not None:
+        frame.pop_raw()
+        _push_callable(frame, method, null=loads_method(instruction))
+        return
     owner = frame.pop()
     # For a property: the value that its getter returns is pushed.
     frame.calling = None if loads_method(instruction) else owner
@@ -235,8 +240,14 @@ def _load_attr(frame: Translator, instruction: Instruction) -> None:
 
 @handles("LOAD_METHOD")
 def _load_method(frame: Translator, instruction: Instruction) -> None:
-    owner = frame.pop()
+    name = str(instruction.argval)
+    owner = kept(frame.interpreter, frame.pop_raw())
     # A method that was looked up on a tracker is bound already, so the slot for ``self`` is always NULL.
+    if (method := deferred.method(owner, name)) is not None:
+        frame.push(NullVariable())
+        frame.push(method)
+        return
+    owner = realise(frame.interpreter, owner)
     frame.push(NullVariable())
     frame.push(look_up(frame.interpreter, owner, str(instruction.argval)))
 
@@ -298,7 +309,7 @@ def _copy(frame: Translator, instruction: Instruction) -> None:
     position = -(instruction.arg or 1)
     # Both slots must hold one tracker: two lazy ones of one value would be realised apart, as two objects.
     value = frame.stack[position]
-    if isinstance(value, LazyVariable):
+    if isinstance(value, LazyVariable) and not is_computed(value):
         value = frame.stack[position] = realise(frame.interpreter, value)
     frame.push(value)
 

@@ -7,11 +7,11 @@ next: control.py
 from __future__ import annotations
 
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.tracing.calls import comparisons, membership, operations, text
+from nbcompile.tracing.calls import comparisons, deferred, membership, operations, text
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables import strings
-from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, kept, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
@@ -22,6 +22,10 @@ from nbcompile.tracing.variables.slices import slice_of
 @handles("BINARY_OP")
 def _binary(frame: Translator, instruction: Instruction) -> None:
     symbol = str(instruction.argval)
+    if (later := deferred.binary(frame.interpreter, symbol.removesuffix("="), *frame.stack[-2:])) is not None:
+        del frame.stack[-2:]
+        frame.push(later)
+        return
     left, right = frame.pop_pair()
     # ``x += 1`` and ``x + 1`` are one opcode; the argument says which.
     in_place = symbol.endswith("=")
@@ -55,6 +59,10 @@ def _to_bool(frame: Translator, instruction: Instruction) -> None:
 
 @handles("COMPARE_OP")
 def _compare(frame: Translator, instruction: Instruction) -> None:
+    if (later := deferred.comparison(frame.interpreter, str(instruction.argval), *frame.stack[-2:])) is not None:
+        del frame.stack[-2:]
+        frame.push(later)
+        return
     left, right = frame.pop_pair()
     frame.push(comparisons.compare(frame.interpreter, str(instruction.argval), left, right))
 
@@ -269,5 +277,5 @@ def _format_with(frame: Translator, instruction: Instruction) -> None:
 
 @handles("BUILD_STRING")
 def _string(frame: Translator, instruction: Instruction) -> None:
-    parts = [strings.part(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
+    parts = [kept(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
     frame.push(strings.join(parts))

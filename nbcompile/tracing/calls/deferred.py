@@ -1,0 +1,189 @@
+"""Functions and operators that Python computes after the graph, as nothing in the graph needs their results.
+
+    math.gcd(n, 6)        no operator of a graph; here it is a value to be computed later
+    math.isqrt(n)         and a guard that n is not negative: a residual program does not raise
+    f"{n}".zfill(3)       methods of texts that are written later
+
+In torch: nothing; it breaks the graph, or specialises the numbers. Read next:
+nbcompile/tracing/variables/computed.py
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from nbcompile.tracing.calls.folding import fold
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_computed, kept
+from nbcompile.tracing.variables.computed import ComputedVariable, can_wait
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.strings import join
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+
+MOST = 200
+"""Greatest number whose factorial is computed later."""
+Condition = Callable[[Tracer, Sequence[VariableTracker]], bool]
+"""Whether a function cannot raise for such operands; adds guards for it."""
+
+
+def _ints(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
+    return all(operand.python_type() is int for operand in operands)
+
+
+def _at_least_zero(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
+    return _ints(tracer, operands) and all(_is_between(operand, 0, sys.maxsize) for operand in operands)
+
+
+def _small(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
+    # Python refuses to write a number of too many digits.
+    return _ints(tracer, operands) and all(_is_between(operand, 0, MOST) for operand in operands)
+
+
+def _character(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
+    return _ints(tracer, operands) and all(_is_between(operand, 0, sys.maxunicode) for operand in operands)
+
+
+def _is_between(operand: VariableTracker, low: int, high: int) -> bool:
+    if isinstance(operand, SymbolicVariable):
+        number = operand.example
+        assert isinstance(number, torch.SymInt)
+        return bool(number >= low) and (high == sys.maxsize or bool(number <= high))
+    return operand.is_constant() and low <= operand.constant() <= high  # type: ignore[operator]
+
+
+def _numbers(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
+    # An int that is too large for a float raises; one of the graph is not.
+    return all(
+        operand.python_type() is float or (operand.python_type() is int and not is_computed(operand))
+        for operand in operands
+    )
+
+
+LATER: Mapping[object, tuple[int, Condition]] = {
+    math.gcd: (9, _ints), math.lcm: (9, _ints),
+    int.bit_count: (1, _ints), int.bit_length: (1, _ints), ascii: (1, _ints),
+    bin: (1, _ints), hex: (1, _ints), oct: (1, _ints),
+    math.isqrt: (1, _at_least_zero), math.factorial: (1, _small),
+    math.comb: (2, _small), math.perm: (2, _small), chr: (1, _character),
+    math.isclose: (2, _numbers), math.isfinite: (1, _numbers), math.isinf: (1, _numbers), math.isnan: (1, _numbers),
+}  # fmt: skip
+"""Functions without a form for symbols: up to how many operands they take, and when they cannot raise."""
+
+
+def function(tracer: Tracer, called: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    """A function of numbers, to be computed after the graph; None for any other one."""
+    if called not in LATER or keywords:
+        return None
+    most, cannot_raise = LATER[called]
+    operands = [kept(tracer, argument) for argument in arguments]
+    if len(operands) > most or not can_wait(operands) or not cannot_raise(tracer, operands):
+        return None
+    try:
+        return ComputedVariable(called, operands)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+_OF_INTS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+_COMPARISONS = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def binary(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """An operator on a value that is computed later; None if it needs the value now."""
+    if not is_computed(left) and not is_computed(right):
+        return None
+    left, right = kept(tracer, left), kept(tracer, right)
+    if not can_wait([left, right]):
+        return None
+    kinds = left.python_type(), right.python_type()
+    if symbol == "+" and kinds == (str, str):
+        return join([left, right])
+    if symbol == "*" and kinds in ((str, int), (int, str)):
+        return ComputedVariable(operator.mul, [left, right])
+    if kinds == (int, int) and symbol in _OF_INTS:
+        return ComputedVariable(_OF_INTS[symbol], [left, right])
+    return None
+
+
+def comparison(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+    """A comparison of ints, one of which is computed later, or of conditions; None if it needs the value now."""
+    if symbol in ("==", "!=") and can_wait([left, right]) and left.python_type() is right.python_type() is bool:
+        return ComputedVariable(_COMPARISONS[symbol], [left, right])
+    if not is_computed(left) and not is_computed(right):
+        return None
+    left, right = kept(tracer, left), kept(tracer, right)
+    if can_wait([left, right]) and left.python_type() is int and right.python_type() is int:
+        return ComputedVariable(_COMPARISONS[symbol], [left, right])
+    return None
+
+
+_TEXT_METHODS = frozenset({
+    "capitalize", "casefold", "center", "expandtabs", "ljust", "lower", "lstrip", "removeprefix", "removesuffix",
+    "replace", "rjust", "rstrip", "strip", "swapcase", "title", "upper", "zfill",
+})  # fmt: skip
+"""Methods that return a text for every text."""
+
+
+class TextMethodVariable(VariableTracker):
+    """A method of a text that is written after the graph: ``f"{n}".zfill``."""
+
+    def __init__(self, owner: ComputedVariable, name: str) -> None:
+        self.owner = owner
+        self.name = name
+
+    def python_type(self) -> type:
+        return type("".join)
+
+    def describe(self) -> str:
+        return f"GetAttrVariable({self.owner.describe()}, {self.name})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        given = [kept(tracer, argument) for argument in arguments]
+        if not keywords and all(argument.is_constant() for argument in given):
+            try:
+                return ComputedVariable(getattr(str, self.name), [self.owner, *given])
+            except (TypeError, ValueError, OverflowError):
+                pass  # raised again below, in the traced program
+        found = self.owner.realise(tracer).get_attribute(tracer, self.name)
+        return tracer.call(found, given, keywords)
+
+
+def method(owner: VariableTracker, name: str) -> VariableTracker | None:
+    """A method of a text that is written later; None if it needs the characters now."""
+    if name in _TEXT_METHODS and isinstance(owner, ComputedVariable) and is_computed(owner):
+        return TextMethodVariable(owner, name) if owner.python_type() is str else None
+    return None
+
+
+def joined(separator: object, parts: Sequence[VariableTracker]) -> VariableTracker | None:
+    """``separator.join(parts)``, some of which are written later; None for other parts."""
+    if not isinstance(separator, str) or not can_wait(parts) or any(part.python_type() is not str for part in parts):
+        return None
+    pieces: list[VariableTracker] = []
+    for part in parts:
+        pieces += [*([ConstantVariable(separator)] if pieces else []), part]
+    return join(pieces)
+
+
+def _bits(called: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return function(tracer, called, arguments, keywords) or fold(tracer, called, arguments, keywords)
+
+
+handles(int.bit_count)(functools.partial(_bits, int.bit_count))
+handles(int.bit_length)(functools.partial(_bits, int.bit_length))
