@@ -32,11 +32,13 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    value = strings.as_text(kept(tracer, value) if specification.is_constant() else realise(tracer, value))
-    if isinstance(value, SymbolicVariable) and not value.is_read_later():
-        value = _backed_number(value, specification)
+    value = kept(tracer, value) if specification.is_constant() else realise(tracer, value)
     if isinstance(value, ComputedVariable):
         return _later_text(tracer, value, specification)
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+        value = _backed_number(value, specification)
+    if isinstance(value, NumberTextVariable):
+        return value
     if isinstance(value, TextVariable) and _is_empty(specification):
         return value
     if value.is_constant() and specification.is_constant():
@@ -81,8 +83,8 @@ def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> 
 def _later_text(tracer: Tracer, value: ComputedVariable, specification: VariableTracker) -> VariableTracker:
     """A text that is written after the graph, with a specification of its own."""
     if _is_empty(specification):
-        return value
-    if not set("{}") & set(str(specification.constant())):
+        return strings.as_text(value)
+    if not set("{}c") & set(str(specification.constant())):  # not every number is a character
         with contextlib.suppress(ValueError, TypeError):
             return NumberTextVariable(f"{{:{specification.constant()}}}", [value])
     return format_value(tracer, value.realise(tracer), specification)

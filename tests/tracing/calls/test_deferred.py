@@ -44,6 +44,7 @@ LATER = {
     "checks": lambda x, n: (x + n, math.isclose(n, 9), math.isfinite(n), math.isnan(n), round(n, -1)),
     "operators": lambda x, n: (x + n, math.gcd(n, 6) * 2 + n, math.gcd(n, 6) == 1, math.isqrt(n) - 1 < 3),
     "texts": lambda x, n: (x + n, f"{math.gcd(n, 6):>4}|{bin(n):>12}|{chr(n)!r}", "%s %03d" % (hex(n), math.gcd(n, 4))),
+    "specifications": lambda x, n: (x + n, f"{n:>5d}|{n:#x}|{n / 7:+.2f}|{n!r:^7}|{math.gcd(n, 6):+d}|{f'{n}':_<4}"),
     "text operators": lambda x, n: (x + n, f"{f'{n}':>5}", "a" + f"{n}" + str(n), f"{n}" * 2, ",".join([f"{n}", "q"])),
     "joined": lambda x, n: (x + n, "x".join((str(n), str(n + 1))), "{:>4}|{}".format(f"{n}", n)),
     "text methods": lambda x, n: (x + n, str(n).zfill(5), f"a{n}".upper().rjust(8, "."), bin(n).removeprefix("0b")),
