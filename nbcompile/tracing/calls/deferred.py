@@ -30,7 +30,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 MOST = 200
 """Greatest number whose factorial is computed later."""
 Condition = Callable[[Tracer, Sequence[VariableTracker]], bool]
-"""Whether a function cannot raise for such operands; adds guards for it."""
+"""Test that a function cannot raise for such operands; adds guards for it."""
 
 
 def _ints(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
