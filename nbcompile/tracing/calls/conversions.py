@@ -48,14 +48,12 @@ Value = TypeVar("Value")
 
 def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``int(x)``, ``float(x)``, ``str(x)``..."""
-    if len(arguments) == 1 and is_computed(arguments[0]) and not keywords and cls in (str, arguments[0].python_type()):
-        return strings.as_text(arguments[0]) if cls is str else arguments[0]
+    if (later := _computed_as(cls, arguments, keywords)) is not None:
+        return later
     values = [realise(tracer, value) for value in (*arguments, *keywords.values())]
     if all(value.is_constant() for value in values):
         plain = [value.constant() for value in values]
         return ConstantVariable(tracer.evaluate(cls, *_as_given(plain, arguments, keywords)))
-    if len(values) == 1 and cls is str and isinstance(values[0], SymbolicVariable):
-        return strings.of_number(values[0], "{!s}")
     if len(values) == 1 and (number := _graph_number(tracer, cls, values[0])) is not None:
         return number
     # Other conversions with a symbolic argument (int(text, s0), bytes(s0)) have no symbolic
@@ -66,6 +64,15 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         types = ", ".join(value.type_name() for value in values)
         raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{cls.__name__}(...)", name=cls.__name__, types=types)
     return _object_as(tracer, cls, values[0])
+
+
+def _computed_as(cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    """A value that is computed after the graph, as a text or as what it is; None for any other one."""
+    if keywords or len(arguments) != 1 or not is_computed(arguments[0]):
+        return None
+    if cls not in (str, arguments[0].python_type()):
+        return None
+    return strings.as_text(arguments[0]) if cls is str else arguments[0]
 
 
 _CONVERSIONS = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}
@@ -89,14 +96,18 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
     if isinstance(value, TensorVariable) and cls in (int, float, complex):
         number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
-    if isinstance(value, SymbolicVariable) and cls in (int, float):
-        if value.python_type() is bool:  # SymPy cannot convert a truth value to a number: later operations would fail
-            return (
-                ConstantVariable(cls(value.specialise())) if value.is_read_later() else ComputedVariable(cls, [value])
-            )
-        is_int = cls is int and value.python_type() is int
-        return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
+    if isinstance(value, SymbolicVariable) and cls in (int, float, str):
+        return _symbol_as(tracer, cls, value)
     return None
+
+
+def _symbol_as(tracer: Tracer, cls: type, value: SymbolicVariable) -> VariableTracker:
+    if cls is str:
+        return strings.of_number(value, "{!s}")
+    if value.python_type() is bool:  # SymPy cannot convert a truth value to a number: later operations would fail
+        return ConstantVariable(cls(value.specialise())) if value.is_read_later() else ComputedVariable(cls, [value])
+    is_int = cls is int and value.python_type() is int
+    return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
 
 
 def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTracker:

@@ -149,8 +149,8 @@ class ConstantMethodVariable(VariableTracker):
         return type(self.method)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if self.name == "format" and isinstance(self.owner.value, str) and any(map(is_computed, arguments)):
-            return tracer.format_string(self.owner.value, [kept(tracer, value) for value in arguments], keywords)
+        if (text := self._formatted(tracer, arguments, keywords)) is not None:
+            return text
         values = [realise(tracer, value) for value in arguments]
         named = {name: realise(tracer, value) for name, value in keywords.items()}
         # The argument may be a list tracker, which is no constant, though all of its items are.
@@ -165,6 +165,12 @@ class ConstantMethodVariable(VariableTracker):
         if self.name == "format" and isinstance(self.owner.value, str):
             return tracer.format_string(self.owner.value, values, named)
         self.owner.no_method(self.name)
+
+    def _formatted(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+        """``template.format(...)`` of texts that are written after the graph; None for other calls."""
+        if self.name != "format" or not isinstance(self.owner.value, str) or not any(map(is_computed, arguments)):
+            return None
+        return tracer.format_string(self.owner.value, [kept(tracer, value) for value in arguments], keywords)
 
     def _join(self, tracer: Tracer, values: Sequence[VariableTracker]) -> VariableTracker | None:
         separator = self.owner.value
