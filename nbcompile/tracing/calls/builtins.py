@@ -240,7 +240,7 @@ def _has_own_items(cls: type) -> bool:
 
 @handles(sorted)
 def _sorted(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    items = list(realise(tracer, arguments[0]).listed(tracer))
+    items = [realise(tracer, item) for item in realise(tracer, arguments[0]).listed(tracer)]
     sort_items(tracer, items, keywords.get("key"), keywords.get("reverse"))
     return ListVariable(items)
 

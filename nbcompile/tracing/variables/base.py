@@ -213,7 +213,7 @@ class VariableTracker:
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, for a list or tuple: also calls the ``__len__`` of a class, as CPython does."""
-        return self.unpack(tracer)
+        return self.passed_on(tracer)
 
     def passed_on(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, in order, of which a lazy one may stay lazy."""

@@ -23,7 +23,7 @@ import torch
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, kept, realise
 from nbcompile.tracing.variables.class_facts import type_of_method
 from nbcompile.tracing.variables.constant import ConstantVariable
 
@@ -57,6 +57,8 @@ class BuiltinMethodVariable(VariableTracker):
         return reconstruction.attribute(from_owner, self.name)
 
 
+STORING = frozenset(("append", "appendleft", "insert", "setdefault", "__setitem__"))
+"""Methods that store their last argument as it is: what Python computes after the graph stays so."""
 OPERATOR_METHODS: dict[str, Callable[..., object]] = {
     f"__{name.strip('_')}__": getattr(operator, name)
     for name in (
@@ -109,7 +111,7 @@ class ContainerVariable(VariableTracker):
             return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
         if method is None:
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
-        given = [realise(tracer, value) for value in arguments]
+        given = _operands(tracer, name, arguments)
         named = {key: realise(tracer, value) for key, value in keywords.items()}
         result = method(tracer, *given, **named)
         return ConstantVariable(None) if result is None else result
@@ -143,6 +145,13 @@ class ContainerVariable(VariableTracker):
 
     def method___iter__(self, tracer: Tracer) -> VariableTracker:
         return self.iterate(tracer)
+
+
+def _operands(tracer: Tracer, name: str, arguments: Arguments) -> list[VariableTracker]:
+    stored = 1 if name in STORING and arguments else 0
+    read = len(arguments) - stored
+    operands = [realise(tracer, value) for value in arguments[:read]]
+    return operands + [kept(tracer, value) for value in arguments[read:]]
 
 
 _CONSTRUCTIBLE = frozenset(

@@ -36,6 +36,62 @@ def _refused(x, n):
     return x + 1, found
 
 
+class _Log:
+    """An object whose attributes a compiled function writes."""
+
+    text = ""
+
+
+LOG = _Log()
+WRITTEN = None
+
+
+def _in_a_list(x, n):
+    lines = [0, 0]
+    lines.append(f"step {n}")
+    lines.insert(0, hex(n))
+    lines[1] = lines[0]
+    return x + 1, lines, lines[-1], lines.pop(), lines[0:2]
+
+
+def _in_a_dict(x, n):
+    held = {}
+    held["text"] = f"{n}"
+    held.setdefault("more", bin(n))
+    return x + 1, held, held["text"], held.get("more"), {i: f"{n}-{i}" for i in range(2)}, list(held.values())
+
+
+def _in_an_object(x, n):
+    new = _Log()
+    new.text = LOG.text = f"step {n}"
+    new.held = [LOG.text]
+    return x + 1, new.text, LOG.text, new.held, vars(new)
+
+
+def _in_a_global(x, n):
+    global WRITTEN
+    WRITTEN = f"step {n}"
+    return x + 1, WRITTEN
+
+
+def _from_a_generator(x, n):
+    def lines():
+        yield f"step {n}"
+        yield bin(n)
+
+    return x + 1, list(lines()), tuple(f"{n}" for _ in range(2)), ",".join(f"{n}-{i}" for i in range(3))
+
+
+def _unpacked(x, n):
+    lines = [f"{n}", math.gcd(n, 6)]
+    (first, second), rest = lines, (lambda *given: given)(*lines)
+    return x + 1, first, second, rest, [*lines, 1], [(i, line) for i, line in enumerate(lines)]
+
+
+STORED = {
+    "list": _in_a_list, "dict": _in_a_dict, "attribute": _in_an_object, "global": _in_a_global,
+    "generator": _from_a_generator, "unpacked": _unpacked,
+}  # fmt: skip
 LATER = {
     "gcd": lambda x, n: (x + n, math.gcd(n, 6), math.gcd(n, 2 * n, 8), math.lcm(n, 4)),
     "roots": lambda x, n: (x + n, math.isqrt(n), math.comb(n, 2), math.perm(n, 2), math.factorial(n)),
@@ -82,6 +138,13 @@ def test_a_result_that_no_operator_needs_is_computed_after_the_graph(name: str) 
     """Seven values take two graphs: one for the first value, and one for all others."""
     assert _graphs(LATER[name]) == 2
     assert _graphs(LATER[name], fullgraph=True) == 2
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("name", STORED)
+def test_a_result_that_is_stored_is_computed_after_the_graph(name: str) -> None:
+    """A list, dict, attribute or global holds what Python computes later, as well as what is read from it again."""
+    assert _graphs(STORED[name]) == 2
 
 
 @pytest.mark.usefixtures("nothing_compiled")

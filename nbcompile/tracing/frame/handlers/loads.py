@@ -22,8 +22,10 @@ from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, is_computed, kept, realise
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.classes import ModuleVariable
+from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.exceptions import look_up
 from nbcompile.tracing.variables.known_callables import SkippedVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
 
@@ -154,7 +156,9 @@ def _store_name(frame: Translator, instruction: Instruction) -> None:
 
 @handles("STORE_GLOBAL")
 def _store_global(frame: Translator, instruction: Instruction) -> None:
-    frame.interpreter.side_effects.store_global(frame.interpreter, frame.scope, str(instruction.argval), frame.pop())
+    frame.interpreter.side_effects.store_global(
+        frame.interpreter, frame.scope, str(instruction.argval), frame.pop_stored()
+    )
 
 
 @handles("DELETE_GLOBAL")
@@ -263,7 +267,7 @@ def _load_super_attr(frame: Translator, instruction: Instruction) -> None:
 @handles("STORE_ATTR")
 def _store_attr(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
-    value = frame.pop()
+    value = frame.pop_stored() if isinstance(owner, ObjectVariable) else frame.pop()
     owner.set_attribute(frame.interpreter, str(instruction.argval), value)
 
 
@@ -282,7 +286,8 @@ def _subscript(frame: Translator, instruction: Instruction) -> None:
 @handles("STORE_SUBSCR")
 def _store_subscript(frame: Translator, instruction: Instruction) -> None:
     owner, key = frame.pop_pair()
-    owner.set_item(frame.interpreter, key, frame.pop())
+    value = frame.pop_stored() if isinstance(owner, ContainerVariable) else frame.pop()
+    owner.set_item(frame.interpreter, key, value)
 
 
 @handles("DELETE_SUBSCR")

@@ -130,7 +130,7 @@ def _target(frame: Translator, instruction: Instruction) -> VariableTracker:
 
 @handles("LIST_APPEND")
 def _append(frame: Translator, instruction: Instruction) -> None:
-    item = frame.pop()
+    item = frame.pop_stored()
     _target(frame, instruction).call_method(frame.interpreter, "append", [item], {})
 
 
@@ -142,7 +142,7 @@ def _add(frame: Translator, instruction: Instruction) -> None:
 
 @handles("MAP_ADD")
 def _map_add(frame: Translator, instruction: Instruction) -> None:
-    value, key = frame.pop(), frame.pop()
+    value, key = frame.pop_stored(), frame.pop()
     _target(frame, instruction).set_item(frame.interpreter, key, value)
 
 
@@ -207,7 +207,7 @@ def _called(frame: Translator, instruction: Instruction) -> VariableTracker:
 
 @handles("LIST_TO_TUPLE")
 def _to_tuple(frame: Translator, instruction: Instruction) -> None:
-    frame.push(TupleVariable(frame.pop().unpack(frame.interpreter)))
+    frame.push(TupleVariable(frame.pop().passed_on(frame.interpreter)))
 
 
 def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker]:
