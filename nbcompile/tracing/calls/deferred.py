@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from nbcompile.tracing.calls.folding import fold
+from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_computed, kept
@@ -27,8 +28,8 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.strings import join
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
-MOST = 200
-"""Greatest number whose factorial is computed later."""
+LARGEST_FACTORIAL = 200
+"""Greatest operand of ``factorial``, ``comb`` and ``perm`` that are computed after the graph."""
 Condition = Callable[[Tracer, Sequence[VariableTracker]], bool]
 """Test that a function cannot raise for such operands; adds guards for it."""
 
@@ -43,7 +44,7 @@ def _at_least_zero(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
 
 def _small(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
     # Python refuses to write a number of too many digits.
-    return _ints(tracer, operands) and all(_is_between(operand, 0, MOST) for operand in operands)
+    return _ints(tracer, operands) and all(_is_between(operand, 0, LARGEST_FACTORIAL) for operand in operands)
 
 
 def _character(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
@@ -59,7 +60,7 @@ def _is_between(operand: VariableTracker, low: int, high: int) -> bool:
 
 
 def _numbers(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
-    # An int that is too large for a float raises; one of the graph is not.
+    # An int that is too large for a float raises: a computed int may be, one of the graph has 64 bits.
     return all(
         operand.python_type() is float or (operand.python_type() is int and not is_computed(operand))
         for operand in operands
@@ -91,17 +92,8 @@ def function(tracer: Tracer, called: object, arguments: Arguments, keywords: Key
         return None
 
 
-_OF_INTS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-}
-_COMPARISONS = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+_OF_INTS = frozenset("+-*&|^")
+"""Operators whose result for two ints is an int, and that do not raise."""
 
 
 def binary(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
@@ -117,19 +109,19 @@ def binary(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTr
     if symbol == "*" and kinds in ((str, int), (int, str)):
         return ComputedVariable(operator.mul, [left, right])
     if kinds == (int, int) and symbol in _OF_INTS:
-        return ComputedVariable(_OF_INTS[symbol], [left, right])
+        return ComputedVariable(BINARY[symbol].function, [left, right])
     return None
 
 
 def comparison(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     """A comparison of ints, one of which is computed later, or of conditions; None if it needs the value now."""
     if symbol in ("==", "!=") and can_wait([left, right]) and left.python_type() is right.python_type() is bool:
-        return ComputedVariable(_COMPARISONS[symbol], [left, right])
+        return ComputedVariable(COMPARISONS[symbol].function, [left, right])
     if not is_computed(left) and not is_computed(right):
         return None
     left, right = kept(tracer, left), kept(tracer, right)
     if can_wait([left, right]) and left.python_type() is int and right.python_type() is int:
-        return ComputedVariable(_COMPARISONS[symbol], [left, right])
+        return ComputedVariable(COMPARISONS[symbol].function, [left, right])
     return None
 
 

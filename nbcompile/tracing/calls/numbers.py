@@ -100,7 +100,7 @@ def _number(operand: VariableTracker) -> object:
 def _has_power(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     base, exponent = _number(left), _number(right)
     of_ints = all(isinstance(each, (int, torch.SymInt)) for each in (base, exponent))
-    # Of ints first: a guard on the base is not needed, and a negative exponent is no int's.
+    # Ints come first: they need no guard on the base. An int to the power of a negative int is a float.
     return (of_ints and bool(exponent >= 0)) or bool(base > 0)  # type: ignore[operator]
 
 
