@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from types import CodeType, FunctionType
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.recipe import Constant, FromSource, Function, Recipe
+from nbcompile.capture.recipe import Constant, FromSource, Function, Mutation, Recipe, SetAttribute
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
@@ -255,9 +255,17 @@ class NestedFunctionVariable(BaseFunctionVariable):
         return self.annotations
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        return reconstruction.shared(
-            self, lambda: self._make(reconstruction), fill=lambda: reconstruction.attributes(self)
-        )
+        return reconstruction.shared(self, lambda: self._make(reconstruction), lambda: self._complete(reconstruction))
+
+    def _complete(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
+        stored = reconstruction.attributes(self)
+        tracer = reconstruction.tracer
+        if self.annotations is None or tracer.side_effects.attribute(self, "__annotations__") is not None:
+            return stored
+        # The function is created already, so this is a reference to it: ``make`` is not called.
+        target = reconstruction.shared(self, lambda: Constant(None))
+        annotations = reconstruction.recipe(self._annotations(tracer))
+        return (SetAttribute(target, "__annotations__", annotations), *stored)
 
     def _make(self, reconstruction: Reconstructor) -> Recipe:
         return Function(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 
 import torch
@@ -20,6 +21,39 @@ def test_functions_have_their_attributes():
         "(lambda a: a).__qualname__",
         "def f(a=[]):\n  a.append(1)\n  return a\nf()\nreturn f()",
     )  # fmt: skip
+
+
+def test_created_functions_keep_their_annotations():
+    """A function that the traced code defines has its annotations behind the graph, as the traced code left them."""
+
+    def unread(x):
+        def inner(a: int, *, b: list[int]) -> torch.Tensor: ...
+
+        return x + 1, inner
+
+    def changed(x):
+        def inner(a: int) -> float: ...
+
+        inner.__annotations__["b"] = str
+        return x + 1, inner
+
+    def replaced(x):
+        def inner(a: int) -> float: ...
+
+        inner.__annotations__ = {"a": "str"}
+        return x + 1, inner
+
+    def read_by_the_library(x):
+        def inner(a: int, *, b=2) -> float: ...
+
+        return x + 1, str(inspect.signature(inner))
+
+    x = torch.ones(2)
+    for program in (unread, changed, replaced):
+        expected, got = program(x)[1], nbcompile.compile(program, backend="eager")(x)[1]
+        assert got.__annotations__ == expected.__annotations__, program
+    expected = read_by_the_library(x)[1]
+    assert nbcompile.compile(read_by_the_library, backend="eager")(x)[1] == expected
 
 
 def test_cells_are_those_of_python():
