@@ -1,8 +1,8 @@
 """Python's built-in functions while tracing.
 
 This module has those with a result that tracing knows (``len``, ``isinstance``, ``getattr``);
-those that can be written in Python have polyfills (library.py). Conversions, ``min`` and ``max``, and constant folding
-are in conversions.py, extremes.py and folding.py.
+those that can be written in Python have polyfills (library.py). Conversions, ``min`` and ``max``, ``sum``, and
+constant folding are in conversions.py, extremes.py, totals.py and folding.py.
 
 In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 """

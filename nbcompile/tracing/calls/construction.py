@@ -54,6 +54,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     registry,
     tensor_hooks,
     torch_functions,
+    totals,
     version_counters,
     warning_filters,
 )

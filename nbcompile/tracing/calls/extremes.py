@@ -1,18 +1,17 @@
-"""``min``, ``max`` and ``sum`` of numbers, symbols, tensors and objects while tracing.
+"""``min`` and ``max`` of numbers, symbols, tensors and objects while tracing.
 
     max(n, 3)      torch.sym_max(n, 3), a node, where n is a symbol
     min(a, b)      torch.where(b < a, b, a), where both are tensors with one element
     max(xs, key=f) one comparison after the other, where they are objects
 
-In torch: torch/_dynamo/variables/builtin.py. Read next: folding.py
+In torch: torch/_dynamo/variables/builtin.py. Read next: totals.py
 """
 
 from __future__ import annotations
 
 import torch
 
-from nbcompile.tracing.calls import comparisons, operations
-from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -20,7 +19,6 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
     realise,
 )
-from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -83,16 +81,3 @@ def _are_alike(left: VariableTracker, right: VariableTracker) -> bool:
     examples = left.example, right.example
     facts = [(tensor.dtype, tensor.device, tensor.shape, tensor.requires_grad) for tensor in examples]
     return facts[0] == facts[1] and examples[0].numel() == 1
-
-
-@handles(sum)
-def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
-    iterator = realise(tracer, arguments[0]).iterate(tracer)
-    if issubclass(first := start.python_type(), (str, bytes, bytearray)):
-        tracer.evaluate(sum, ([], first()))  # raises Python's error
-    total: VariableTracker | None = None
-    while (item := iterator.next_item(tracer)) is not None:
-        addend = realise(tracer, item)  # realised before the start value, as the iterator is read first
-        total = operations.binary(tracer, "+", realise(tracer, start if total is None else total), addend)
-    return realise(tracer, start) if total is None else total
