@@ -21,7 +21,7 @@ from nbcompile import errors
 from nbcompile.aot.compilers import BoxedFunction
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
-from nbcompile.gpu.graph_options import GraphOptions, HowToLaunch
+from nbcompile.gpu.graph_options import GraphOptions, LaunchOptions
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.attention import Sizes
 from nbcompile.lowering import UnsupportedGraph
@@ -90,7 +90,7 @@ def _graph_options(graph_module: torch.fx.GraphModule, stage: str, options: Back
         generate_random=not options.fallback_random,
         backends=options.product_backends,
         buckets=options.bucket_collectives,
-        how=HowToLaunch(options.debug, options.cuda_graphs),
+        launch=LaunchOptions(options.debug, options.cuda_graphs),
     )
 
 

@@ -26,7 +26,7 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
         NoTriton: operations have no Triton form; the exception names the fx nodes that need them.
     """
     kernels: list[EmittedKernel] = []
-    refused: dict[str, tuple[str, tuple[str, ...]]] = {}
+    unsupported: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in schedule.kernels():
         try:
             on_gpu = kernel.device.type == "cuda"
@@ -34,10 +34,10 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
                 triton.emit_kernel(kernel, schedule, capability) if on_gpu else emit_kernel(kernel, schedule)
             )
         except NoTriton as reason:
-            refused.update(reason.refused)
-    if refused:
-        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
-        error.refused = refused
+            unsupported.update(reason.unsupported)
+    if unsupported:
+        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in unsupported.values())))
+        error.unsupported = unsupported
         raise error
     # C++ kernels are one translation unit; each Triton kernel is compiled by itself.
     in_cpp = "".join(kernel.source + "\n" for kernel in kernels if kernel.language == "cpp")

@@ -92,16 +92,16 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
 
 def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
     kernels: list[EmittedKernel] = []
-    refused: dict[str, tuple[str, tuple[str, ...]]] = {}
+    unsupported: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in schedule.kernels():
         try:
             kernels.append(emit_kernel(kernel, schedule, capability))
         # All unsupported operations of a graph are collected, so that it is lowered only once more for all of them.
         except NoTriton as reason:
-            refused.update(reason.refused)
-    if refused:
-        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
-        error.refused = refused
+            unsupported.update(reason.unsupported)
+    if unsupported:
+        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in unsupported.values())))
+        error.unsupported = unsupported
         raise error
     return tuple(kernels)
 
@@ -128,8 +128,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> Emit
             else _emit_function(kernel, schedule, writer, sizes, capability)
         )
     except NoTriton as reason:
-        unsupported_nodes = tuple(node for _, nodes in reason.refused.values() for node in nodes)
-        reason.refused = {kernel.name: (str(reason), unsupported_nodes)}
+        unsupported_nodes = tuple(node for _, nodes in reason.unsupported.values() for node in nodes)
+        reason.unsupported = {kernel.name: (str(reason), unsupported_nodes)}
         raise
     # The number of programs may depend on the sizes of a call.
     writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):", kernel.from_nodes, "surrounds")
@@ -187,7 +187,7 @@ def _emit_function(
     try:
         programs = _programs(emitter)
     except NoTriton as reason:
-        reason.refused = {kernel.name: (str(reason), emitter.origin)}
+        reason.unsupported = {kernel.name: (str(reason), emitter.origin)}
         raise
     writer.depth -= 2
     writer.line("")

@@ -68,7 +68,7 @@ DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
 class NoTriton(NotImplementedError):
     """A kernel that has no Triton form yet; the message names what is missing."""
 
-    refused: Mapping[str, tuple[str, tuple[str, ...]]] = {}
+    unsupported: Mapping[str, tuple[str, tuple[str, ...]]] = {}
     """Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
 
 

@@ -101,8 +101,8 @@ def _high(a: Array, b: Array) -> Array:
     product = (x >> half) * (y >> half) + (first >> half) + (second >> half)
     if a.dtype.kind == "u":
         return product
-    # As an unsigned number a negative a is a + 2**64, which adds 2**64 * b to the product: b too
-    # much in its upper half.
+    # As an unsigned number a negative a is a + 2**64, which adds 2**64 * b to the product: its upper half
+    # is too large by b.
     correction = np.where(a < 0, y, np.uint64(0)) + np.where(b < 0, x, np.uint64(0))
     return (product - correction).view(np.int64)
 
@@ -116,7 +116,7 @@ def _multiply_add(instruction: Instruction, a: Array, b: Array, c: Array) -> Arr
 def _divide(_: Instruction, a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return a / b
-    # PTX leaves a division by zero open: any number will do, here one with all bits set.
+    # PTX does not define a division by zero: any result is valid, here the number with all bits set.
     divisor = np.where(b == 0, b.dtype.type(1), b)
     quotient = a // divisor
     if a.dtype.kind == "i":  # NumPy rounds down, C towards zero
@@ -155,13 +155,13 @@ def with_carry(instruction: Instruction, carry: Array, a: Array, b: Array, *othe
 
     Args:
         instruction: What runs.
-        carry: Of the part before, one truth value a thread; ``addc``, ``subc`` and ``madc`` take it along.
+        carry: Of the part before, one truth value a thread; ``addc``, ``subc`` and ``madc`` add or subtract it.
         a: The first operand.
         b: The second operand.
         *other: The third operand, which is added to the product of both.
 
     Returns:
-        The result, and whether the next part has to add (or take away) one more.
+        The result, and whether the next part has to add (or subtract) one more.
     """
     bits = np.dtype(UNSIGNED[8 * a.dtype.itemsize])
     left, right = (
@@ -212,7 +212,7 @@ def _extract(_: Instruction, a: Array, position: Array, length: Array) -> Array:
     """``bfe``: a field of bits, extended by zeros or its sign."""
     width = 8 * a.dtype.itemsize
     position, length = (np.minimum(number & 255, width).astype(np.int64) for number in (position, length))
-    # Rare in generated code, so a loop over threads does.
+    # Rare in generated code, so a loop over threads is fast enough.
     fields = [
         _field(int(value), int(start), int(size), width, a.dtype.kind == "i")
         for value, start, size in np.broadcast(a, position, length)

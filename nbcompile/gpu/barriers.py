@@ -2,12 +2,12 @@
 
     bar.sync 0;                                           all threads of the block wait for one another
     mbarrier.init.shared::cta.b64 [%r1], 1;               a barrier in memory: one arrival ends a phase
-    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 8192;      it has arrived, and so many bytes will
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 8192;      one arrival; 8192 bytes are still to come
     mbarrier.try_wait.parity.shared.b64 %p1, [%r1], %r2;  true once the phase of this parity has ended
 
-A phase ends when the arrivals and the bytes are complete. Copies arrive as late as they may: when a thread waits for
-them. A warp that reads their bytes without having seen the end of the phase (itself, or before a ``bar.sync``) is at
-fault, and so are threads that wait for a phase that never ends.
+A phase ends when the arrivals and the bytes are complete. A copy arrives as late as is allowed: when a thread waits for
+it. It is a fault if a warp reads the bytes of a copy before it has waited for the end of the phase (itself, or before a
+``bar.sync``), and if threads wait for a phase that never ends.
 
 In torch: nothing. Read next: nbcompile/gpu/tensor_copies.py
 """
@@ -53,14 +53,14 @@ class MemoryBarrier:
 
 @dataclass(slots=True)
 class MemoryBarriers:
-    """All of the blocks that run, and who has seen which of their phases end."""
+    """The barriers of all blocks that run, and the phases for which each warp has waited."""
 
-    seen: Array
-    """``[warps, barriers]``: phases that a warp has seen end."""
+    waited: Array
+    """``[warps, barriers]``: number of phases for whose end a warp has waited."""
     source: Array
     """Barrier of the copy that wrote each byte of shared memory last; -1 if a thread wrote it."""
     phase: Array
-    """Phases that have to be seen before each byte is read."""
+    """Number of phases for which a warp has to wait before it reads each byte."""
     asleep: Array
     """Threads that wait for the end of a phase."""
     known: dict[tuple[int, int], MemoryBarrier] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class MemoryBarriers:
 
     @staticmethod
     def empty(warps: int, shared_bytes: int, threads: int) -> MemoryBarriers:
-        """The state of blocks that begin."""
+        """The state of blocks before their first instruction."""
         no_actors, zeros = np.full(shared_bytes, NO_ACTOR, np.int32), np.zeros(shared_bytes, np.int32)
         return MemoryBarriers(np.zeros((warps, 0), np.int64), no_actors, zeros, np.zeros(threads, bool))
 
@@ -79,9 +79,9 @@ def step(state: State, instruction: Instruction, active: Array) -> None:
         case "init":
             for thread, address, count in _operands(state, instruction, active, 0):
                 key = int(state.block[thread]), address
-                number = state.memory_barriers.seen.shape[1]
-                fresh = np.zeros((len(state.memory_barriers.seen), 1), np.int64)
-                state.memory_barriers.seen = np.concatenate([state.memory_barriers.seen, fresh], 1)
+                number = state.memory_barriers.waited.shape[1]
+                fresh = np.zeros((len(state.memory_barriers.waited), 1), np.int64)
+                state.memory_barriers.waited = np.concatenate([state.memory_barriers.waited, fresh], 1)
                 state.memory_barriers.known[key] = MemoryBarrier(number, count, count)
         case "inval":
             for thread, address, _ in _operands(state, instruction, active, 0):
@@ -137,7 +137,7 @@ def _wait(state: State, instruction: Instruction, active: Array) -> None:
             _end_phase(state, instruction, barrier)
         is_over[thread] = barrier.phase % 2 != parity % 2
         if is_over[thread]:
-            all_of.seen[state.warp_of_all[thread], barrier.number] = barrier.phase
+            all_of.waited[state.warp_of_all[thread], barrier.number] = barrier.phase
     sleeping = active & ~is_over
     if instruction.modifiers[0] == "try_wait":
         # The instruction may also return false after a while; the loop around it repeats it.
@@ -148,7 +148,7 @@ def _wait(state: State, instruction: Instruction, active: Array) -> None:
 
 
 def _end_phase(state: State, instruction: Instruction, barrier: MemoryBarrier) -> None:
-    """Let copies arrive, and begin the next phase, if all is there that the phase waits for."""
+    """Complete the copies, and begin the next phase, if all arrivals and bytes of this phase are there."""
     if barrier.pending > 0:
         return
     # A phase ends when both counts are used up: the threads that were to arrive, and the bytes that were announced.
@@ -161,27 +161,27 @@ def _end_phase(state: State, instruction: Instruction, barrier: MemoryBarrier) -
     for copy in barrier.copies:
         state.arriving[copy.at] = False
         state.shared.store(copy.at, copy.values.reshape(-1, 1), copy.actors, copy.what)
-        # Who has seen the phase end may read the bytes; no barrier of the block is needed.
+        # A warp that has waited for the phase may read the bytes; no barrier of the block is needed.
         if state.shared.check_races:
             state.shared.writer[copy.at] = NO_ACTOR
         state.memory_barriers.source[copy.at], state.memory_barriers.phase[copy.at] = barrier.number, barrier.phase
     barrier.copies, barrier.bytes, barrier.pending = [], 0, barrier.expected
 
 
-def expect_seen(state: State, at: Array, warps: Array, what: str) -> None:
-    """Raise if a warp uses bytes of a copy whose phase it has not seen end."""
+def expect_waited(state: State, at: Array, warps: Array, what: str) -> None:
+    """Raise if a warp uses bytes of a copy without having waited for the end of its phase."""
     all_of = state.memory_barriers
-    if not all_of.seen.shape[1]:
+    if not all_of.waited.shape[1]:
         return
     source = all_of.source[at]
-    late = (source >= 0) & (all_of.seen[warps, source] < all_of.phase[at])
+    late = (source >= 0) & (all_of.waited[warps, source] < all_of.phase[at])
     if late.any():
         raise Fault(f"{what}: a warp has not waited for the mbarrier at which a copy to these bytes arrived")
 
 
 def note_stores(state: State, at: Array) -> None:
     """Note that threads wrote the bytes, and no copy did since."""
-    if state.memory_barriers.seen.shape[1]:
+    if state.memory_barriers.waited.shape[1]:
         state.memory_barriers.source[at] = NO_ACTOR
 
 
@@ -205,13 +205,13 @@ def release(state: State) -> None:
     # The check for races compares these counts: accesses at a lower count are complete.
     state.barriers[np.repeat(free, size) & state.waiting] += 1
     state.waiting[np.repeat(free, size)] = False
-    if (seen := state.memory_barriers.seen).shape[1]:
-        of_blocks = seen.reshape(len(free), -1, seen.shape[1])
+    if (waited := state.memory_barriers.waited).shape[1]:
+        of_blocks = waited.reshape(len(free), -1, waited.shape[1])
         of_blocks[free] = of_blocks[free].max(1, keepdims=True)
 
 
-def expect_awake(state: State) -> None:
-    """Raise if nothing runs any more because threads wait for the end of a phase."""
+def expect_no_deadlock(state: State) -> None:
+    """Raise if no thread runs any more because threads wait for the end of a phase."""
     asleep = np.nonzero(state.memory_barriers.asleep)[0]
     if asleep.size:
         instruction = state.function.instructions[int(state.at[asleep[0]])]

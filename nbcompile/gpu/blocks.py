@@ -1,6 +1,6 @@
 """Blocks of a simulated kernel that run together: registers, shared memory, and one instruction for all their threads.
 
-    blocks = Blocks(...); blocks.run()      each step takes the threads that are at the earliest instruction
+    blocks = Blocks(...); blocks.run()      each step runs the threads that are at the earliest instruction
 
 In torch: nothing. Read next: nbcompile/gpu/simulator.py
 """
@@ -142,15 +142,15 @@ class Blocks:
                     self.compute(instruction, active)
                 else:
                     raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
-        barriers.expect_awake(self)
+        barriers.expect_no_deadlock(self)
 
     def _wait(self, instruction: Instruction) -> None:
-        """Loads are on their way together until one of them is used: then all of them have arrived."""
+        """Count a wait if the instruction uses a loaded value: then all loads in flight have completed."""
         # The first use stalls, not the load. An address that was itself loaded is such a use: a
         # chain of dependent loads costs a wait for each link, independent loads one in all.
         if self.loaded and any(name in self.loaded for name in instruction.reads):
             # Triton unpacks pairs of 16 bits right after their load. In the machine code that is done where a half is
-            # used, after the loads that follow in PTX: what is moved is on its way, too.
+            # used, after the loads that follow in PTX: a value that is moved is still in flight, too.
             if instruction.opcode == "mov":
                 self.loaded.update(register_names(instruction.operands[0]))
                 return
@@ -265,7 +265,7 @@ class Blocks:
                 offsets = self.in_shared(instruction, addresses, width, threads)
                 at = offsets[:, None] + np.arange(width)
                 copies.expect_arrived(self, at, what)
-                barriers.expect_seen(self, at, self.warp_of_all[threads][:, None], what)
+                barriers.expect_waited(self, at, self.warp_of_all[threads][:, None], what)
                 return self.shared.load(offsets, width, self.actors(threads), what)
             case "local":
                 return self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)]

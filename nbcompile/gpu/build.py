@@ -4,8 +4,8 @@
     built.registers, built.spilled_bytes, built.occupancy(CHIPS["sm_90"])       24, 0, 1.0
     ptx.parse(built.ptx)                                                        what the simulator runs
 
-So are kernels compiled that the program has imported, its own ones; generated kernels are text, and other processes
-compile them (cubins.py).
+The program's own kernels are compiled this way, as it has imported them; generated kernels are text, and other
+processes compile them (cubins.py).
 
 In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu/ptx.py
 """
@@ -32,12 +32,12 @@ def build(source: ASTSource, chip: Chip, options: Mapping[str, Any]) -> MachineC
     """Compile.
 
     Raises:
-        CannotBuild: Triton or ptxas refuses, or what they make needs more than a launch of ours gives.
+        CannotBuild: Triton or ptxas fails, or the machine code needs more than a launch of ours provides.
     """
     target = GPUTarget("cuda", chip.capability, 32)
     try:
-        # Triton's own files have a key without what a kernel reads of a module (sizes.BLOCK): one
-        # of them may be of another value.
+        # The key of a file in Triton's own cache lacks what a kernel reads from a module (sizes.BLOCK): the file
+        # may have been compiled with another value.
         with triton.knobs.compilation.scope():
             triton.knobs.compilation.always_compile = True
             compiled = triton.compile(source, target=target, options=dict(options))

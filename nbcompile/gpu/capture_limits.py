@@ -1,4 +1,4 @@
-"""The reason why a graph cannot be recorded as a CUDA graph, in the words that torch's log has for it.
+"""The reason why a graph cannot be recorded as a CUDA graph, in the words of torch's log.
 
     obstacle(graph_module, schedule, emitted)      "skipping cudagraphs due to cpu device (add_1). Found from : ..."
     capture_facts(graph_module, schedule, emitted)      that, and which inputs the graph writes to
@@ -27,29 +27,28 @@ from nbcompile.scheduling.waiting import INDEXED, WAITING, counts_a_mask, looks_
 
 aten = torch.ops.aten
 UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
-"""Tag by which an operator declares this itself."""
+"""Tag of operators that declare that they cannot be recorded."""
 RECORDED_BACKENDS = frozenset({"nccl"})
-"""Backends of process groups that launch a collective on a stream; others have the CPU take part in it."""
+"""Backends of process groups that launch a collective on a stream; with others the CPU takes part in it."""
 
 
 def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitted: EmittedProgram) -> CaptureFacts:
     """Facts that recording the graph needs."""
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
-    # The line of the user's program is named, should one of these inputs have to be copied.
+    # If one of these inputs has to be copied, the reason names the line of the user's program that writes to it.
     written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(written_inputs(schedule)))
     reason = obstacle(graph_module, emitted, _folded_literals(graph_module, schedule))
-    # The facts are needed in full only where a graph is divided; without an obstacle it is recorded
-    # as a whole.
+    # All facts are needed only if the graph is divided; without an obstacle it is recorded as a whole.
     if not reason or emitted.plan is None:
         return CaptureFacts(reason, written)
     tensors = schedule.program.tensors()
-    apart = tuple(extern.name for extern in emitted.externs if _is_apart(extern, tensors))
+    unsafe = tuple(extern.name for extern in emitted.externs if _is_unsafe_call(extern, tensors))
     mutating = tuple(extern.name for extern in emitted.externs if extern.mutates)
-    targets = {extern.target for extern in emitted.externs if extern.name in apart}
+    targets = {extern.target for extern in emitted.externs if extern.name in unsafe}
     # An operator that cannot be recorded has to be found again among the calls of the plan: a
     # lowering may have replaced it by others.
     is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
-    facts = CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
+    facts = CaptureFacts(reason, written, unsafe, is_known, _written_pointers(schedule, emitted), mutating)
     return replace(facts, collectives=_collectives(emitted))
 
 
@@ -87,8 +86,8 @@ def _written_pointers(schedule: Schedule, emitted: EmittedProgram) -> tuple[tupl
     return (*generated, *written)
 
 
-def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
-    """Return whether a call cannot be recorded: as :func:`_is_unsafe`, of what is left of a node in the schedule."""
+def _is_unsafe_call(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether a call cannot be recorded: as :func:`_is_unsafe`, for an extern call of the schedule."""
     target = extern.target
     if isinstance(target, torch._ops.HigherOrderOperator) or target in WAITING:
         return True
@@ -111,7 +110,7 @@ def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram, unread
         reason = "cpu device (a kernel in C++)"
     if not reason and emitted.plan is not None:
         try:
-            # Only tried: the plan that is recorded is built when the graph is loaded (loading.py).
+            # Only a test: the plan that is recorded is built when the graph is loaded (loading.py).
             random_draws.without_draws(emitted.plan, {extern.name: extern.target for extern in emitted.externs})
         except random_draws.NotDrawable as found:
             reason = f"random numbers that are drawn inside ({found})"
@@ -151,7 +150,7 @@ def _collective_reason(graph_module: torch.fx.GraphModule) -> str:
         if not _is_between_processes(node.target):
             continue
         name = operator_name(node.target).partition("::")[2]
-        # A stream that records must not wait for earlier work: the driver refuses that (907).
+        # A stream that records must not wait for earlier work: the driver returns an error (907).
         if name == "wait_tensor":
             begun = _result_of(node.args[0])
             if not _is_between_processes(begun.target):

@@ -9,7 +9,8 @@ The figures were written down from memory of these sources, and not yet checked 
     cycles of a load (H100, A100)                    Luo and others, "Benchmarking and Dissecting the Nvidia Hopper GPU
                                                      Architecture via Microbenchmarking", 2024
 
-The clock is that at which the cores reach the sheet's rate of float32. A B200 is taken to wait as long as an H100.
+The clock is that at which the cores reach the sheet's rate of float32. A load of a B200 is assumed to take as many
+cycles as one of an H100.
 
 In torch: torch/_inductor/runtime/hints.py (DeviceProperties). Read next: nbcompile/gpu/build.py
 """

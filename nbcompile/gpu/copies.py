@@ -4,7 +4,7 @@
     cp.async.commit_group;                                 what was begun since the last one is a group
     cp.async.wait_group 2;                                 all but the last two groups have arrived
 
-A copy arrives as late as it may: a thread that reads its bytes, or writes over them, before it has waited is at fault.
+A copy arrives as late as is allowed: it is a fault if a thread reads or overwrites its bytes before it has waited.
 Other threads need a barrier after the wait, as for any store.
 
 In torch: nothing. Read next: nbcompile/gpu/simulator.py
@@ -56,8 +56,8 @@ def _begin(blocks: State, instruction: Instruction, active: Array) -> None:
         values[real > 0] = blocks.load_from_global(instruction, source, width, threads[real > 0])
     offsets = blocks.in_shared(instruction, blocks.address(target)[threads], width, threads)
     bytes_ = offsets[:, None] + np.arange(width)
-    # Three ways to write over what is still needed: by an earlier copy that has not arrived, by a
-    # product that reads these bytes, by a thread that has read them with no barrier since.
+    # The bytes must not be needed any more. They are if an earlier copy to them has not arrived, if a product
+    # reads them, or if a thread has read them and no barrier came since.
     expect_arrived(blocks, bytes_, what)
     matrices.expect_not_read(blocks, offsets - blocks.block[threads] * blocks.shared_bytes, width, threads, what)
     blocks.shared.expect_no_reader(offsets, width, blocks.actors(threads), what)

@@ -68,7 +68,7 @@ class Costs:
         words = np.concatenate(
             [_distinct(warps, addresses.astype(np.int64) // BANK_BYTES + at) for at in range(-(-width // BANK_BYTES))]
         )
-        # One word that several lanes read is broadcast: only different words of a bank take turns.
+        # One word that several lanes read is broadcast: only different words of a bank need several passes.
         words = np.unique(words, axis=0)
         of_bank, counts = np.unique(np.stack([words[:, 0], words[:, 1] % BANKS], 1), axis=0, return_counts=True)
         # of_bank is sorted by warp: a new warp begins where the first column changes. The bank with

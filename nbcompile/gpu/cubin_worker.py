@@ -104,7 +104,7 @@ class OwnFiles(cache.FileCacheManager):
 # Triton's own cache keeps every stage of every kernel on disk.
 triton.knobs.cache.manager_class = OwnFiles
 # The key of that cache has the digest of all of Triton, whose library has hundreds of megabytes, and of each
-# function that a kernel calls. Its files are not looked for.
+# function that a kernel calls. Neither is computed, as no file is looked up by this key.
 cache.triton_key = lambda: triton.__version__
 triton_compiler.get_cache_key = lambda *_, **__: ""
 # Triton imports this at the first compilation, which would be once in each fork.
@@ -125,8 +125,8 @@ def short_library() -> tuple[str, frozenset[str]]:
     """
     context, of_llvm = libtriton.ir.context(), libtriton.llvm.context()
     libtriton.ir.load_dialects(context)
-    wanted = "".join(f"llvm.func @__nv_{name}f()\n" for name in SHORT_MATHEMATICS)
-    declared = libtriton.ir.parse_mlir_module(file_in_memory(f"module {{\n{wanted}}}\n".encode()), context)
+    functions = "".join(f"llvm.func @__nv_{name}f()\n" for name in SHORT_MATHEMATICS)
+    declared = libtriton.ir.parse_mlir_module(file_in_memory(f"module {{\n{functions}}}\n".encode()), context)
     libtriton.llvm.init_targets()
     module = libtriton.llvm.to_module(declared, of_llvm)
     # The linker takes the functions that are declared from a library, and the functions that these call.
@@ -176,12 +176,13 @@ def only_needed_passes(text: str) -> contextlib.AbstractContextManager[None]:
     return without(PASSES_OF_PRODUCTS if is_known and "dot" not in text and "descriptor" not in text else {})
 
 
-def look_for_loops() -> None:
+def skip_loop_passes() -> None:
     """Make Triton skip the passes for loops if a kernel has no loop, no branch and no call."""
     make = nvidia.CUDABackend.make_ttgir
 
     def make_without(module: Any, metadata: Any, options: Any, capability: int) -> Any:
-        # Functions of the header have loops that no kernel of a request may call: only the module knows.
+        # The header has functions with loops, which the kernel need not call. So the compiled module is searched for
+        # loops, and not the text.
         regions: list[str] = []
         module.walk(lambda operation: regions.append(operation.get_name()))
         has_some = any(name.startswith(("scf.", "cf.")) or name == "tt.call" for name in regions)
@@ -228,7 +229,7 @@ def own_folder(folders: list[str]) -> Iterator[None]:
     # Its name is known before it exists, since a signal may come right after it was created.
     folder = os.path.join(tempfile.gettempdir(), f"nbcompile-triton-{secrets.token_hex(8)}")  # noqa: PTH118
     folders.append(folder)
-    os.mkdir(folder, 0o700)  # noqa: PTH102  another one's, or a link, is refused
+    os.mkdir(folder, 0o700)  # noqa: PTH102  it raises if there is another one's folder, or a link
     before, tempfile.tempdir = tempfile.tempdir, folder
     try:
         yield
@@ -264,8 +265,8 @@ def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def refusal(error: Exception) -> dict[str, str]:
-    """The answer where there is no machine code: of this kernel, or of any."""
+def error_reply(error: Exception) -> dict[str, str]:
+    """The reply where there is no machine code: of this kernel, or of any."""
     first = next(iter(str(error).strip().splitlines()), "")
     # A tool that runs and fails is Triton's error, with the tool's message.
     if isinstance(error, (OSError, subprocess.SubprocessError)):
@@ -276,14 +277,14 @@ def refusal(error: Exception) -> dict[str, str]:
 
 
 def serve(connection: socket.socket, folders: list[str]) -> None:
-    """Answer requests until the input ends."""
+    """Reply to requests until the input ends."""
     with connection.makefile("rw", encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 with own_folder(folders):
                     answer = compile_kernel(json.loads(line))
-            except Exception as error:  # noqa: BLE001  the process that asked says it
-                answer = refusal(error)
+            except Exception as error:  # noqa: BLE001  the requesting process reports it
+                answer = error_reply(error)
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
             if not number % BETWEEN_COLLECTIONS:
@@ -316,7 +317,7 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     with contextlib.suppress(Exception):  # another version of Triton: it links all of libdevice
         link_from_short_library()
-    look_for_loops()
+    skip_loop_passes()
     # Otherwise each kernel causes a garbage collection over all objects of Triton, 5 % of the time.
     gc.freeze()
     gc.disable()

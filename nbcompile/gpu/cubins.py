@@ -2,7 +2,7 @@
 
     obtain([Request(kernel, "sm_90", aligned=True), ...]) -> [Cubin(Image(entry="kernel0", threads=128, ...), ptx), ...]
 
-An entry's key is the kernel's text and types, the chip, the promise about alignment, Triton's version and its settings
+An entry's key is the kernel's text and types, the chip, whether pointers are aligned, Triton's version and its settings
 (triton_settings.py). Only the workers import Triton, and only if an entry is missing.
 
 In torch: torch/_inductor/async_compile.py. Read next: nbcompile/gpu/cubin_worker.py
@@ -64,7 +64,7 @@ class Request:
     chip: str
     """Instruction set: ``sm_90``."""
     aligned: bool = True
-    """Promise that pointers are multiples of 16."""
+    """True if all pointers are multiples of 16."""
 
     @property
     def source(self) -> str:
@@ -83,7 +83,7 @@ class Request:
 
     @property
     def signature(self) -> dict[str, str]:
-        """The argument types as Triton wants them."""
+        """The argument types in Triton's notation."""
         pointers = self.kernel.parameters or tuple(f"p{at}" for at in range(len(self.kernel.arguments)))
         return dict(zip((*pointers, *self.kernel.sizes), self.kernel.types, strict=True))
 
@@ -167,8 +167,7 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
             if isinstance(compiled, NoTools):
                 raise compiled
             if isinstance(compiled, str):
-                # All kernels are compiled before anything is raised: every refused operator is
-                # known in one go.
+                # All kernels are compiled before an error is raised, so that one error has the reasons of all.
                 reasons[missing[key].kernel.name] = compiled
             else:
                 found[key] = compiled
@@ -182,7 +181,7 @@ loaded: dict[bytes, Cubin] = STATE.add("gpu.cubins.loaded", {}, Lifetime.PROCESS
 
 
 def fetch(key: str) -> Cubin | None:
-    """Machine code of the store; None where it is not there."""
+    """Machine code from the store; None if the store has none."""
     path = store.fetch(key, ".cubin")
     return None if path is None else _parse(path.read_bytes())
 
@@ -298,7 +297,7 @@ class _Worker:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def is_of_use(self) -> bool:
+    def is_usable(self) -> bool:
         """Return whether it waits for a request: one that has ended has closed the connection."""
         # A worker only replies to requests, so readable data means the end of the connection.
         return self.settings == triton_settings.settings() and not select.select([self.connection], [], [], 0)[0]
@@ -319,7 +318,7 @@ class _Workers:
         self.lock = threading.Lock()
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=self._drop_connections)
 
     def compile(self, requests: Sequence[Request]) -> list[Cubin | str | NoTools]:
         """Compile each; several at once."""
@@ -343,7 +342,7 @@ class _Workers:
     def _one(self, request: Request) -> Cubin | str | NoTools:
         with self.lock:
             worker = self.idle.pop() if self.idle else None
-        if worker is not None and not worker.is_of_use():
+        if worker is not None and not worker.is_usable():
             worker.close()
             worker = None
         worker = worker or self._new()
@@ -362,10 +361,10 @@ class _Workers:
                 return _Worker(self.server.connect(), self.server.settings)
         return None
 
-    def _forget(self) -> None:
-        """Forget the connections in a child process: they are the parent's."""
-        # Two processes that read from one connection would take each other's answers; and the lock
-        # may have been held by a thread that a fork does not copy.
+    def _drop_connections(self) -> None:
+        """Drop the connections in a child process: they are the parent's."""
+        # If two processes read from one connection, one would get replies that are for the other. The lock may
+        # have been held by a thread, which a fork does not copy.
         self.idle.clear()
         self.server = None
         self.lock = threading.Lock()

@@ -9,7 +9,7 @@ outputs are large and still used; small outputs are copied (runtime/gpu_capture.
 (graph_pools.py): before a graph runs, the same is done for outputs of other graphs in memory that it may write. So an
 output is never overwritten, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
 
-Only one thread at a time searches for a recording and replays it (turns.py).
+Only one thread at a time searches for a recording and replays it (replay_lock.py).
 
 If a graph cannot be recorded, it is launched as without the mode, and the record gives the reason.
 
@@ -31,7 +31,7 @@ from nbcompile import torch_internals
 from nbcompile.gpu import graph_pools
 from nbcompile.gpu.graph_pools import GraphPool
 from nbcompile.gpu.random_draws import Draw
-from nbcompile.gpu.turns import TURNS
+from nbcompile.gpu.replay_lock import REPLAY_LOCK
 from nbcompile.ir.emitted import CaptureFacts
 from nbcompile.runtime import gpu_launcher
 from nbcompile.runtime.gpu_launcher import GpuLauncher
@@ -107,34 +107,34 @@ class ReplayedProgram:
         _all.add(self)
 
     def __call__(self, inputs: list[Any], /) -> Any:
-        # A replay bypasses the dispatcher: a mode of the user would see no operator.
+        # A replay bypasses the dispatcher: a mode of the user would not be called.
         if self.is_off or torch_internals.dispatch_mode_count():
             return self.program(inputs)
-        result = self._in_turn(lambda: self._tried(inputs), inputs)
+        result = self._locked(lambda: self._tried(inputs), inputs)
         if type(result) is LayoutToRecord:
             result = self._recorded(inputs, result)
-        # Outside of the turn, since operators of the user may take long.
+        # Without the lock, since operators of the user may take long.
         if type(result) is PlainLaunch:
             return result.program(result.inputs)
         # Boxed call: the caller gave up its references.
         inputs.clear()
         return result
 
-    def _in_turn(self, attempt: Callable[[], Any], inputs: list[Any]) -> Any:
-        with TURNS.lock:
+    def _locked(self, attempt: Callable[[], Any], inputs: list[Any]) -> Any:
+        with REPLAY_LOCK.lock:
             # Another thread has disabled recordings, a graph is being recorded, or a finalizer runs during a replay.
-            if self.is_off or TURNS.is_taken:
+            if self.is_off or REPLAY_LOCK.is_held:
                 return PlainLaunch(self.program, inputs)
-            TURNS.is_taken = True
+            REPLAY_LOCK.is_held = True
             try:
                 return attempt()
             finally:
-                TURNS.is_taken = False
+                REPLAY_LOCK.is_held = False
 
     def _tried(self, inputs: list[Any]) -> Any:
         """Outputs of a replay, or a ``PlainLaunch`` or ``LayoutToRecord`` to process instead."""
         addressed, in_use = [], []
-        most = 0 if TURNS.are_several() else MAX_COPIED_BYTES
+        most = 0 if REPLAY_LOCK.has_several_threads() else MAX_COPIED_BYTES
         # Newest first. A recording that does not run has written nothing, so the next one can be tried.
         for graph in self.graphs:
             result = self._run(graph, inputs, most)
@@ -155,7 +155,7 @@ class ReplayedProgram:
 
     def release(self) -> None:
         """Free the memory of all recordings; outputs that are still used keep theirs."""
-        # Another thread may iterate over the list. No turn is taken here, as that thread may wait for this one's
+        # Another thread may iterate over the list. The lock is not taken here, as that thread may wait for this one's
         # memory.
         self.graphs = []
         self.previous_addresses = {}
@@ -183,7 +183,7 @@ class ReplayedProgram:
         #     in use, and 4 recordings of this layout    replay the oldest of them, copy its outputs
         #     32 recordings in all                       launch
         #     addresses differ                           update the copied inputs, record again
-        #     layout seen for the first time             launch, and remember the addresses
+        #     layout seen for the first time             launch, and store the addresses
         #     else                                       record, and replay
         # Recording costs more than a launch, so a layout that occurs once is never recorded.
         layout = tuple(map(_layout_of, inputs))
@@ -196,24 +196,24 @@ class ReplayedProgram:
         if addressed and not in_use:
             self._update_moved_inputs(addressed[-1], inputs, len(same_layout))
         elif not same_layout and layout not in self.previous_addresses:
-            self._remember(inputs, layout)
+            self._store_addresses(inputs, layout)
             return PlainLaunch(self.program, inputs)
         return PlainLaunch(self.program, inputs) if self.is_off else LayoutToRecord(layout)
 
     def _replayed(self, graph: RecordedGraph, inputs: list[Any]) -> Any:
         # Outputs are not moved if several threads use recordings.
-        result = self._run(graph, inputs, 0 if TURNS.are_several() else NO_LIMIT)
+        result = self._run(graph, inputs, 0 if REPLAY_LOCK.has_several_threads() else NO_LIMIT)
         return PlainLaunch(self.program, inputs) if type(result) is int else result
 
-    def _recorded(self, inputs: list[Any], wanted: LayoutToRecord) -> Any:
+    def _recorded(self, inputs: list[Any], to_record: LayoutToRecord) -> Any:
         """Record and replay a graph; a plain launch if it cannot be recorded."""
-        with TURNS.recording() as allowed:
-            graph = self._record(inputs, wanted.layout) if allowed else None
+        with REPLAY_LOCK.recording() as allowed:
+            graph = self._record(inputs, to_record.layout) if allowed else None
         if graph is None:
             return PlainLaunch(self.program, inputs)
-        return self._in_turn(lambda: self._replayed(graph, inputs), inputs)
+        return self._locked(lambda: self._replayed(graph, inputs), inputs)
 
-    def _remember(self, inputs: list[Any], layout: tuple[Any, ...]) -> None:
+    def _store_addresses(self, inputs: list[Any], layout: tuple[Any, ...]) -> None:
         # Layouts that never repeat would fill memory; each layout that is removed costs one plain call.
         if len(self.previous_addresses) >= MAX_LAYOUTS_SEEN_ONCE:
             self.previous_addresses.clear()

@@ -3,8 +3,8 @@
     parts = divide(plan, targets, facts)         (kernels), (multinomial), (kernels)
     DividedProgram(plan, zip(parts, callables))  each part in turn; a part that is recorded is a ReplayedProgram
 
-A part is a plan of its own. Its arguments are those of the graph (None where it looks at none) and the tensors of
-earlier parts that it uses; its results are what later parts, and the caller, use.
+A part is a plan of its own. Its arguments are those of the graph (None for those that it does not use) and the tensors
+of earlier parts that it uses; its results are what later parts, and the caller, use.
 
 In torch: torch/_inductor/scheduler.py (graph_partition). Read next: nbcompile/gpu/cuda_graphs.py
 """
@@ -55,23 +55,23 @@ class Part:
 def divide(plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts) -> tuple[Part, ...]:
     """The parts of a graph; none if there is nothing to record, or a size is computed by the graph."""
     constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
-    # A size that only a call knows (plan.values) would have to be passed from part to part; and a
-    # constant that is returned has no part that gives it.
-    if plan.values or not facts.apart_is_known or _of_outputs(plan) & set(constants):
+    # A size that a call computes (plan.values) would have to be passed from part to part; and a constant that is
+    # returned is the result of no part.
+    if plan.values or not facts.unsafe_is_known or _of_outputs(plan) & set(constants):
         return ()
-    apart = set(facts.apart)
+    unsafe = set(facts.unsafe)
     # Each round finds one more operator that cannot be recorded, of finitely many.
     while True:
         try:
-            parts = tuple(_Divider(plan, targets, facts, apart).parts())
-        except _Apart as found:
-            apart.add(found.extern)
+            parts = tuple(_Divider(plan, targets, facts, unsafe).parts())
+        except _UnsafeOperator as found:
+            unsafe.add(found.extern)
             continue
         recorded = sum(part.drawn is not None for part in parts)
         return parts if 1 <= recorded <= MOST and len(parts) > 1 else ()
 
 
-class _Apart(Exception):
+class _UnsafeOperator(Exception):
     """An operator that a part needs and that cannot be recorded."""
 
     def __init__(self, extern: str) -> None:
@@ -82,8 +82,8 @@ class _Apart(Exception):
 class _Divider:
     """Divides one plan."""
 
-    def __init__(self, plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts, apart: set[str]) -> None:
-        self.plan, self.targets, self.facts, self.apart = plan, targets, facts, apart
+    def __init__(self, plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts, unsafe: set[str]) -> None:
+        self.plan, self.targets, self.facts, self.unsafe = plan, targets, facts, unsafe
         self.shapes = random_draws.shapes_of(plan)
         self.writes = dict(facts.writes)
         self.constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
@@ -97,56 +97,56 @@ class _Divider:
 
     def parts(self) -> Iterator[Part]:
         #     steps    alloc k1 k2 | multinomial | view k3 free k4
-        #     apart    no            yes           no
+        #     unsafe    no            yes           no
         #     part     1             2             3
         #     given    what 2, 3 or the caller use     taken    what 1 or 2 gave
         groups = self._groups()
-        for at, (is_apart, steps) in enumerate(groups):
+        for at, (is_unsafe, steps) in enumerate(groups):
             later = set().union(*(self._used(rest) for _, rest in groups[at + 1 :]), _of_outputs(self.plan))
-            yield self._part(steps, is_apart, later)
+            yield self._part(steps, is_unsafe, later)
 
     def _groups(self) -> list[tuple[bool, list[Step]]]:
         """Steps in their order; allocations and views belong to their first users."""
         groups: list[tuple[bool, list[Step]]] = []
         waiting: list[Step] = []
         for step in self.plan.steps:
-            # Not yet: what uses it decides to which part it belongs, so that the memory of a
-            # recorded part is allocated inside of its recording.
+            # Deferred to the first step that uses it, which decides its part, so that the memory of a recorded
+            # part is allocated inside of its recording.
             if isinstance(step, (AllocateSlot, ViewSlot)):
                 waiting.append(step)
-            # Where allocations wait, it keeps its order among them: memory that is freed first may be reused.
+            # If allocations are deferred, so is this step, in order: an allocation may reuse memory that it frees.
             elif isinstance(step, FreeSlot):
                 (waiting if waiting or not groups else groups[-1][1]).append(step)
             else:
-                is_apart = self._is_apart(step)
-                if not groups or groups[-1][0] != is_apart:
-                    groups.append((is_apart, []))
+                is_unsafe = self._is_unsafe(step)
+                if not groups or groups[-1][0] != is_unsafe:
+                    groups.append((is_unsafe, []))
                 groups[-1][1].extend([*waiting, step])
                 waiting = []
         if groups:
             groups[-1][1].extend(waiting)
         return groups
 
-    def _is_apart(self, step: Any) -> bool:
-        """Return whether a step cannot be recorded: the operator is known for that, or it is the CPU's."""
-        if getattr(step, "extern", None) in self.apart:
+    def _is_unsafe(self, step: Any) -> bool:
+        """Return whether a step cannot be recorded: its operator cannot, or one of its tensors is on the CPU."""
+        if getattr(step, "extern", None) in self.unsafe:
             return True
         slots = {*_used([step]), *_defined([step])}
         return any(self.shapes[slot].gpu < 0 for slot in slots if slot in self.shapes)
 
-    def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
+    def _part(self, steps: list[Step], is_unsafe: bool, later: set[int]) -> Part:
         used, filled = self._used(steps), _defined(steps)
         # What an earlier part defined and this one frees is freed by the caller of the parts, which
         # holds the reference (DividedProgram).
         given = tuple(sorted(slot for slot in filled if slot in later))
         taken = tuple(sorted(used - filled - set(range(len(self.plan.inputs))) - set(self.constants)))
         kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in filled))
-        # The position of an input is the same in every part; one that a part does not look at is not checked.
+        # The position of an input is the same in every part; an input that a part does not use is not checked.
         inputs = tuple(shape if at in used else None for at, shape in enumerate(self.plan.inputs))
         plan = replace(self.plan, inputs=inputs, steps=kept, outputs=tuple(map(PlanOutput, given)), single=False)
         arguments = random_draws.with_arguments(plan, taken, [self.shapes[slot] for slot in taken])
         works = sum(not isinstance(step, (AllocateSlot, FreeSlot, ViewSlot)) for step in steps)
-        drawn = None if is_apart or works < LEAST else self._drawn(arguments)
+        drawn = None if is_unsafe or works < LEAST else self._drawn(arguments)
         return Part(arguments, taken, given, drawn, self._written(steps, taken))
 
     def _used(self, steps: Sequence[Step]) -> set[int]:
@@ -156,15 +156,15 @@ class _Divider:
 
     def _drawn(self, plan: LaunchPlan) -> Drawn:
         called = [step for step in plan.steps if isinstance(step, Call)]
-        # Each random call is tried separately, to learn which of them is the obstacle: the plan as a
-        # whole would only say that there is one.
+        # Each random call is tried separately, to find which of them is the obstacle: for the whole plan, the error
+        # would only state that there is one.
         for step in called:
             if not random_draws.draws(self.targets[step.extern], step.arguments, dict(step.keywords)):
                 continue
             try:
                 random_draws.without_draws(replace(plan, steps=(step,)), self.targets)
             except random_draws.NotDrawable as reason:
-                raise _Apart(step.extern) from reason
+                raise _UnsafeOperator(step.extern) from reason
         return random_draws.without_draws(plan, self.targets)
 
     def _written(self, steps: Sequence[Step], taken: Sequence[int]) -> tuple[tuple[int, str], ...]:

@@ -9,7 +9,7 @@ parameter: its ordinal, its offset, its size. Triton adds hidden parameters at t
 the number is read. ``.nv.info`` has the registers and the stack frame of a thread. A frame is not yet a spill: the call
 of a failed assertion has one. Registers are spilled where instructions of the kernel access the frame.
 
-In torch: torch/csrc/inductor/static_launcher/cuda.cpp, where the number is known. Read next: nbcompile/gpu/cubins.py
+In torch: torch/csrc/inductor/static_launcher/cuda.cpp, which is given the number. Read next: nbcompile/gpu/cubins.py
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
     for name_at, kind, _, _, offset, length in headers:
         begin = offset_of_names + name_at
         name = image[begin : image.index(b"\0", begin)].decode()
-        yield name, b"" if kind == 8 else image[offset : offset + length]  # 8: takes no room in the file
+        yield name, b"" if kind == 8 else image[offset : offset + length]  # 8 (NOBITS): takes no space in the file
 
 
 def length(image: bytes) -> int:
@@ -57,12 +57,12 @@ def parameters(image: bytes, entry: str) -> int:
     """Number of parameters of a kernel, hidden ones included.
 
     Raises:
-        ValueError: the file does not say, or one of them is not of 8 bytes.
+        ValueError: the file does not state it, or one of them does not have 8 bytes.
     """
     for name, content in sections(image):
         if name == f".nv.info.{entry}":
             return _count(content)
-    raise ValueError(f"the machine code says nothing of {entry}")
+    raise ValueError(f"the machine code has no attributes of {entry}")
 
 
 def machine_code(ptx: str, image: bytes, entry: str, threads: int, shared_bytes: int) -> MachineCode:
@@ -83,13 +83,13 @@ def spilled_bytes(image: bytes, entry: str) -> int:
     return _of_thread(image, FRAME) if accessed else 0
 
 
-def _of_thread(image: bytes, wanted: int) -> int:
+def _of_thread(image: bytes, kind: int) -> int:
     """Attribute of the one kernel in a file."""
     for attribute, value in _attributes(dict(sections(image)).get(".nv.info", b"")):
-        if attribute == wanted:
+        if attribute == kind:
             # The first four bytes are the kernel's number in the table of symbols.
             return int(struct.unpack_from("<I", value, 4)[0])
-    raise ValueError("the machine code says nothing of the registers of a thread")
+    raise ValueError("the machine code has no attribute with the registers of a thread")
 
 
 def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -3,7 +3,7 @@
     estimate.seconds(function, blocks=4096, rounds=0, shared_bytes=16)      1.4
 
 The simulator executes one instruction in all threads of many blocks at once: a step costs a little for itself, and some
-nanoseconds for each thread. How often a loop goes round is known from the kernel (``EmittedKernel.rounds``).
+nanoseconds for each thread. The number of iterations of its loops comes from the kernel (``EmittedKernel.rounds``).
 
 In torch: nothing. Read next: nbcompile/gpu/simulator.py
 """
@@ -18,11 +18,11 @@ from nbcompile.ir.emitted import EmittedKernel
 
 STEP_SECONDS, THREAD_SECONDS, ACCESS_SECONDS = 25e-6, 10e-9, 400e-9
 """Seconds per instruction: fixed, per thread, and per thread that accesses memory. Measured on two cores of a
-server; a guess that is right within a factor of three is good enough."""
+server; an estimate within a factor of three is good enough."""
 
 
 def rounds(kernel: EmittedKernel) -> Callable[..., int]:
-    """A function of a kernel's sizes: how often the loops of one of its programs go round, all together."""
+    """A function of a kernel's sizes: number of iterations of all loops in one of its programs."""
     if not kernel.sizes:
         known = int(eval(kernel.rounds or "0", {}))
         return lambda: known

@@ -55,8 +55,8 @@ def mark(module: fx.GraphModule, device: torch.device | None, multiprocessors: C
 
     Args:
         module: The graph.
-        device: Where its tensors are taken to be; None: where they are.
-        multiprocessors: Says how many the GPU has.
+        device: The device on which its tensors are assumed to be; None: the device on which they are.
+        multiprocessors: Returns the number of the GPU's multiprocessors.
     """
     nodes = [node for node in module.graph.nodes if node.target in (OPERATOR, BACKWARD)]
     for node in nodes:
@@ -79,7 +79,7 @@ def _forward(node: fx.Node, module: fx.GraphModule, multiprocessors: Callable[[]
     # The kernels store the first two of the three results (output, logarithms of the sums, largest scores).
     used = {user.args[1] for user in node.users}
     if not used <= {0, 1}:
-        raise NoLowering("whose largest scores are asked for")
+        raise NoLowering("whose largest scores are used")
     tensors = {"query": query, "key": key, "value": value}
     strides = {"out": node.meta["val"][0].stride()}
     functions = getattr(module, score.target), getattr(module, blocks[-1].target)
@@ -119,8 +119,8 @@ def _splits(flex: Flex, options: Mapping[str, Any], multiprocessors: Callable[[]
     columns = triton_flex.tile(flex, 1).columns
     # Two programs for each multiprocessor, and no more than there are tiles of keys.
     batch, _, keys = sizes.hints
-    wanted = multiprocessors() // (batch * sizes.heads_of_keys) * 2
-    splits = min(wanted, -(-keys // columns))
+    programs = multiprocessors() // (batch * sizes.heads_of_keys) * 2
+    splits = min(programs, -(-keys // columns))
     return splits if splits > 1 else 0
 
 
@@ -270,11 +270,11 @@ def _expect_hints(tensors: Sequence[torch.Tensor]) -> None:
     """A tile is chosen for the sizes of one call."""
     sizes = [size for tensor in tensors for size in (*tensor.shape, *tensor.stride())]
     if not all(isinstance(size, int) or size.node.has_hint() for size in sizes):
-        raise NoLowering("of a size that only the numbers of a tensor decide")
+        raise NoLowering("of a size that depends on the elements of a tensor")
 
 
 def _expect_one_or(extent: int | torch.SymInt, whole: int | torch.SymInt) -> None:
-    """A symbolic extent is that of a whole dimension; another one might be 1 in some call, and stand for all."""
+    """A symbolic extent is that of a whole dimension; another one might be 1 in some call, and be broadcast."""
     if not isinstance(extent, int) and not known_equal(index(extent), index(whole)):
         raise NoLowering("with a dimension that may be shared in one call and not in another")
 

@@ -14,7 +14,7 @@ from nbcompile.runtime.program import Attribute
 
 
 @dataclass(frozen=True, slots=True)
-class HowToLaunch:
+class LaunchOptions:
     """Options of the user's for graphs on a GPU."""
 
     debug: bool = False
@@ -37,5 +37,5 @@ class GraphOptions:
     """Candidates for matrix products: ``max_autotune_gemm_backends`` of Inductor."""
     buckets: bool = False
     """True if collectives are joined into buckets."""
-    how: HowToLaunch = HowToLaunch()
+    launch: LaunchOptions = LaunchOptions()
     """The user's options for launches on a GPU of this machine."""

@@ -58,7 +58,7 @@ class GraphPool:
         with _changes:
             self.recordings -= 1
             self.to_release += 1
-            _give_back()
+            _release_unused()
 
 
 _pools: list[GraphPool] = STATE.add("gpu.graph_pools._pools", [], Lifetime.PROCESS)
@@ -83,7 +83,7 @@ def pool_for(module: ModuleType, device: int) -> GraphPool:
         return pool
 
 
-def _give_back() -> None:
+def _release_unused() -> None:
     with _changes:
         for pool in list(_pools):
             # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then the pool is

@@ -131,7 +131,7 @@ def _obstacle(given: Any, others: Sequence[torch.Tensor]) -> str:
     """The reason why the sizes of a product have no kernel; "" if they have."""
     sizes = [number for value in (*given, *others) for number in (*value.shape, *value.stride())]
     if not all(isinstance(number, int) or number.node.has_hint() for number in sizes):
-        return "of a size that only the numbers of a tensor decide"
+        return "of a size that depends on the elements of a tensor"
     # Also where it is the call that the graph is compiled for: no tile can be chosen for that.
     if any(hint(number) == 0 for value in given for number in value.shape) or index(given[2].stride(0)) != 1:
         return "without elements, or with offsets that are not adjacent"

@@ -3,7 +3,7 @@
     find(kernel_source, chip)          {"out"}    of  tl.store(out + offsets, tl.load(x + offsets) * 2)
 
 Every value that holds a pointer comes from others that do: ``tt.addptr`` from its base, the value that a loop carries
-from what it begins with and from what the last round yields, a helper's parameter from all of its calls. An operation
+from its initial value and from what the last iteration yields, a helper's parameter from all of its calls. An operation
 that is not known to write nothing is assumed to write through each pointer that it is given; a pointer that was
 loaded from memory, or computed from a number, may be any parameter's.
 
@@ -57,14 +57,14 @@ def _first_form(source: ASTSource, chip: Chip, flow: _Flow) -> Any:
     target = GPUTarget("cuda", chip.capability, 32)
     backend = make_backend(target)
     options = backend.parse_options({})
-    flow.context = ir.context()  # lives as long as what is created in it
+    flow.context = ir.context()  # has to outlive what is created in it
     ir.load_dialects(flow.context)
     backend.load_dialects(flow.context)
     known = {
         "target": target, "options": options, "context": flow.context, "module_map": backend.get_module_map(),
         "codegen_fns": backend.get_codegen_implementation(options),
     }  # fmt: skip
-    # Versions of Triton differ in what they ask for here, so it is given by name.
+    # The parameters of make_ir differ between versions of Triton, so arguments are chosen by name.
     return source.make_ir(*(known[name] for name in inspect.signature(source.make_ir).parameters))
 
 
@@ -122,8 +122,8 @@ class _Flow:
     def _note_pointers(self, name: str, given: list[int], results: list[int], inner: Iterable[int]) -> None:
         """Record an operation by its pointer operands and results, and the blocks inside of it."""
         #     scf.for (%p = %x) { ...; yield %q }        %p and the result may be %x or %q
-        # Not which of several from which: all from all. A tensor too many is taken to be written,
-        # which costs an order between kernels; one too few would be a wrong result.
+        # Which result comes from which operand is not analysed: each may come from all. One tensor too many that
+        # is assumed to be written costs an order between kernels; one too few would be a wrong result.
         handed = [*given, *(pointer for at in inner for pointer in self.ends.get(at, ()))]
         for pointer in (*results, *(argument for at in inner for argument in self.blocks.get(at, ()))):
             self.origins[pointer].update(handed)

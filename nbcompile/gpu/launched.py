@@ -27,9 +27,9 @@ from nbcompile.gpu.capture_limits import capture_facts
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.product_tuning import Benchmark
-from nbcompile.gpu.refusals import apart
 from nbcompile.gpu.size_hints import size_hints
 from nbcompile.gpu.templates import Autotuner, Choice
+from nbcompile.gpu.unsupported import extern_operators
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
@@ -62,25 +62,25 @@ def compile_graph(
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
-        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused for a reason that no single operator
-        explains.
+        UnsupportedGraph: the graph cannot be lowered, or a kernel cannot be compiled, and no single operator is the
+        reason.
     """
     # Triton is imported by another process while this one lowers and schedules.
     cubins.start_workers()
-    refused: dict[str, str] = {}
+    fallbacks: dict[str, str] = {}
     autotuner = _autotuner(gpu, options.backends, graph_module)
     grouped_products.mark(graph_module, None, autotuner)
     flex_attention.mark(graph_module, None, lambda: gpu.capability(0)[2])
     linear_cross_entropy.mark(graph_module, None, lambda: gpu.capability(0)[2])
-    # Every round either returns, raises, or adds an operator to those that are refused: it ends. The graph is lowered
+    # Every round either returns, raises, or adds an operator to the fallbacks: the loop ends. The graph is lowered
     # anew, as an operator that is called divides the kernel that would have had it.
     while True:
         with recorder.stage("lowering"):
             program = lower(
-                graph_module, examples, options.keep_sharing, options.generate_random, None, refused, autotuner.parts
+                graph_module, examples, options.keep_sharing, options.generate_random, None, fallbacks, autotuner.parts
             )
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program, buckets=options.buckets), refused)
+            tuned = autotuner.apply(schedule(program, buckets=options.buckets), fallbacks)
         if tuned is None:
             continue
         planned = tuned
@@ -88,23 +88,25 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = devices.emit(planned, _capability(planned, gpu))
                 emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
-                if options.how.cuda_graphs:
+                if options.launch.cuda_graphs:
                     emitted = replace(emitted, capture=capture_facts(graph_module, planned, emitted))
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
                 loaded = loading.load_on_gpu(
-                    emitted, gpu, compiler, options.attribute, opaque_values(planned), options.how
+                    emitted, gpu, compiler, options.attribute, opaque_values(planned), options.launch
                 )
         except NoTriton as reason:
-            more = dict(apart(graph_module, planned, reason.refused))
+            more = dict(extern_operators(graph_module, planned, reason.unsupported))
         except cubins.NoTools as reason:
             raise UnsupportedGraph(str(reason)) from reason
         except cubins.CannotCompile as reason:
-            more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
+            more = dict(
+                extern_operators(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()})
+            )
         else:
             return LaunchedGraph(planned, emitted, loaded, tuple(autotuner.choices.values()))
-        if not more.keys() - refused.keys():
+        if not more.keys() - fallbacks.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel cannot be compiled for a GPU")
-        refused |= more
+        fallbacks |= more
 
 
 def _capability(planned: Schedule, gpu: GpuLauncher) -> int:

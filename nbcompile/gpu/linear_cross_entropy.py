@@ -45,7 +45,7 @@ def _marked(node: fx.Node, multiprocessors: int) -> CrossEntropyLaunch | str:
     fakes = {name: value.meta["val"] for name, value in given.items()}
     sizes = [size for fake in fakes.values() for size in (*fake.shape, *fake.stride())]
     if not all(isinstance(size, int) or size.node.has_hint() for size in sizes):
-        return "linear layer and cross entropy through ATen: of a size that only the numbers of a tensor decide"
+        return "linear layer and cross entropy through ATen: of a size that depends on the elements of a tensor"
     # Also where only this call has none: no tile can be chosen for that.
     if any(hint(size) == 0 for fake in fakes.values() for size in fake.shape):
         return "linear layer and cross entropy through ATen: without elements"

@@ -1,6 +1,6 @@
 """An emitted graph for the GPU that is here, as a callable: machine code from the store, or compiled for it.
 
-    load_on_gpu(emitted, gpu, compiler, attribute, constants, HowToLaunch())      a graph that one call of C launches
+    load_on_gpu(emitted, gpu, compiler, attribute, constants, LaunchOptions())      a graph that one call of C launches
 
 Nothing is lowered here, so that a graph of the store is loaded without SymPy and without Triton.
 
@@ -20,7 +20,7 @@ from nbcompile.codegen.wrapper import opaque_arguments, write_wrapper
 from nbcompile.gpu import cubins, random_draws
 from nbcompile.gpu.cuda_graphs import ReplayedProgram
 from nbcompile.gpu.division import DividedProgram, Part, divide
-from nbcompile.gpu.graph_options import HowToLaunch
+from nbcompile.gpu.graph_options import LaunchOptions
 from nbcompile.gpu.random_draws import Drawn
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable, StoredTarget
@@ -59,24 +59,24 @@ class OtherTarget(Exception):
 
 def load_on_gpu(
     emitted: Runnable, gpu: GpuLauncher, compiler: Compiler, attribute: Attribute | None,
-    constants: Mapping[int, object], how: HowToLaunch, kernels: KernelTable | None = None,
+    constants: Mapping[int, object], launch: LaunchOptions, kernels: KernelTable | None = None,
 ) -> LoadedGraph:  # fmt: skip
     """Build the kernels, and return the graph as a callable.
 
     ``kernels`` are those of a stored graph; without, torch's table has them.
 
     Raises:
-        cubins.CannotCompile: Triton refuses a kernel.
-        toolchain.BuildError: the C++ compiler does.
+        cubins.CannotCompile: Triton cannot compile a kernel.
+        toolchain.BuildError: the C++ compiler fails.
     """
-    prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted, kernels)}
+    prepared = {**prepare(emitted, gpu, launch.debug), **_users_kernels(emitted, kernels)}
     program = load(emitted, compiler, attribute, constants, prepared)
     facts, plan = emitted.capture, emitted.plan
     # Not requested explicitly: the mode is reduce-overhead.
     if facts is None:
         return program
     loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _note_writer())
-    # Nothing is in the way of a recording of the whole graph.
+    # Nothing prevents a recording of the whole graph.
     if not facts.obstacle and plan is not None:
         return loader.replayed(program, plan, loader.drawn(plan), facts)
     notes = [facts.obstacle]
@@ -182,7 +182,7 @@ def load_stored(
             raise OtherTarget(f"cuda:{device} is not the {chip} that it was compiled for")
     if target.triton != cubins.triton_version():
         raise OtherTarget(f"it was compiled by Triton {target.triton}, and {cubins.triton_version()} is installed")
-    return load_on_gpu(stored, gpu, compiler, attribute, constants, HowToLaunch(debug=target.debug), kernels)
+    return load_on_gpu(stored, gpu, compiler, attribute, constants, LaunchOptions(debug=target.debug), kernels)
 
 
 def chip_name(gpu: GpuLauncher, device: int) -> str:
@@ -219,8 +219,8 @@ def _positions(emitted: Runnable) -> dict[str, str]:
 
 
 def _note_writer() -> Callable[[str], None]:
-    """Tell the record, and the log of CUDA graphs, also after the frame is finished."""
-    # Taken now: what is recorded later is recorded in calls, after the frame's record has ended.
+    """Return a function that adds a note to the record and the log of CUDA graphs, also after the frame is finished."""
+    # Read now: graphs are recorded in later calls, when no draft of the frame is open any more.
     page = recorder.draft()
 
     def write_note(text: str) -> None:

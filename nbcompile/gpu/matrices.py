@@ -1,7 +1,7 @@
 """Matrix instructions of a simulated GPU: fragments in the registers of a warp, and tiles in shared memory.
 
     mma.sync.m16n8k16 {d}, {a}, {b}, {c}      each lane holds 8 elements of a, 4 of b, 4 of c and d
-    wgmma.mma_async.m64n64k16 {d}, %rd1, ...  128 threads; a and b are in shared memory, as descriptors say
+    wgmma.mma_async.m64n64k16 {d}, %rd1, ...  128 threads; a and b are in shared memory, at their descriptors' addresses
     ldmatrix, stmatrix                        8 x 8 matrices of 16 bits between shared memory and registers
 
 A ``wgmma`` is asynchronous: until ``wgmma.wait_group``, its result may not be used and the tiles that it reads may
@@ -271,7 +271,7 @@ def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first:
     threads = np.repeat(first, offsets[0].size)
     for warp in range(WARP_GROUP // WARP):
         what = blocks.describe(instruction)
-        barriers.expect_seen(blocks, flat, blocks.warp_of_all[threads] + warp, what)
+        barriers.expect_waited(blocks, flat, blocks.warp_of_all[threads] + warp, what)
     if blocks.arriving[flat].any():
         raise Fault(f"{blocks.describe(instruction)}: an asynchronous copy to these bytes is not waited for")
     found = blocks.shared.load(flat, size, blocks.actors(threads), blocks.describe(instruction))

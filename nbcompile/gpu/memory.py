@@ -2,7 +2,7 @@
 
     memory = GlobalMemory()
     address = memory.copy_in(x, "x")          0x7f0000000000; a gap of 4 KiB before and after it
-    memory.load(address + [0, 4, 8], 4, who, "x1 = tl.load(...)")
+    memory.load(address + [0, 4, 8], 4, actors, "x1 = tl.load(...)")
     memory.store(address + 4 * n, ...)      Fault: 1 thread outside of every tensor; the first 4 bytes past the end of x
 
 A fault is an access outside of all tensors, an address that is not a multiple of the access's width, or a race: two

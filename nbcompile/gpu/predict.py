@@ -11,8 +11,8 @@ A launch takes as long as the slowest of four, and the launch itself:
     latency     the waits of one warp for what it loads, times the rounds in which the blocks come
 
 Blocks come in rounds where more are launched than fit. Caches are left out: what is read twice is moved twice. The
-least possible time (the roofline) is that of moving each byte once, by a GPU that is full. Both are a model: nothing
-was compared with a clock yet.
+least possible time (the roofline) is that of moving each byte once, by a GPU that is full. Both are a model: no
+predicted time was compared with a measured one yet.
 
 In torch: torch/_inductor/analysis/profile_analysis.py, of a profile of a real run. Read next: nbcompile/gpu/costs.py
 """

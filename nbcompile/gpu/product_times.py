@@ -10,7 +10,7 @@ A multiprocessor goes through the steps of its tiles. A step takes as long as th
     latency              a load, divided by the steps that are loaded ahead
 
 All tiles come in rounds of as many as are resident. In addition, memory moves factors, operands and results once, and
-the cache in front of it each tile's own factors. None of this was compared with a clock.
+the cache in front of it each tile's own factors. No predicted time was compared with a measured one.
 
 In torch: torch/_inductor/analysis/, and benchmarks on the GPU. Read next: nbcompile/gpu/templates.py
 """
@@ -50,7 +50,7 @@ class Shape:
     kind: str
     """``narrow`` (16 bits), ``tf32`` or ``float32``, which has no matrix units."""
     has_epilogue: bool = False
-    """True if something is computed of the result, which takes registers for another tile: with more warps instead,
+    """True if something is computed from the result, which takes registers for another tile: with more warps instead,
     the instructions of the matrix units would be smaller ones."""
     is_convolution: bool = False
     """True if the rows are pixels, and the sum goes over windows around them."""

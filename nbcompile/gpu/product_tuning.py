@@ -5,8 +5,8 @@
 
 The best candidates by the model are compiled side by side by the worker processes, and launched on tensors of the right
 layouts. The library's product is the node's own operator; for other kernels that it needs, the prediction is used.
-What was measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides,
-epilogue), the types, and the versions of Triton and torch.
+Measured times are stored for the next process: the key has the chip, the kernel's text (sizes, strides, epilogue), the
+types, and the versions of Triton and torch.
 
 In torch: torch/_inductor/select_algorithm.py (benchmark), autotune_process.py. Read next: nbcompile/gpu/cubins.py
 """
@@ -64,8 +64,8 @@ class Benchmark:
         self, kernel: Kernel, planned: Schedule, product: str, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Measure the best of the candidates; as predicted where the GPU has not enough memory for it."""
-        # A model chooses what is measured, and measurement chooses what runs: the model has to be
-        # right only about which tiles are among the best.
+        # The model chooses the candidates that are measured, and the measurement chooses the kernel that runs: the
+        # model only has to find tiles that are among the best.
         ours = best(candidates)
         try:
             emitted = [
@@ -161,7 +161,9 @@ class Benchmark:
             if cubin is None:
                 yield candidate.label, None
                 continue
-            launch = self.gpu.prepare(emitted, cubin.image, emitted.gpu, functools.partial(_refuse, emitted.name))
+            launch = self.gpu.prepare(
+                emitted, cubin.image, emitted.gpu, functools.partial(_raise_unaligned, emitted.name)
+            )
             sizes = SizeHints(hints).of(emitted.sizes).values()
             arguments = (*(memory[name] for name in emitted.arguments), *sizes)
             yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
@@ -170,15 +172,15 @@ class Benchmark:
 
     def _built(self, kernels: Sequence[EmittedKernel]) -> list[cubins.Cubin | None]:
         """Compile the candidates side by side; None for one that cannot be, as where shared memory does not suffice."""
-        refused: set[str] = set()
+        failed: set[str] = set()
         while True:
-            remaining = [kernel for kernel in kernels if kernel.name not in refused]
+            remaining = [kernel for kernel in kernels if kernel.name not in failed]
             try:
                 built = iter(cubins.obtain([cubins.Request(kernel, self.chip) for kernel in remaining]))
             except cubins.CannotCompile as reason:
-                refused |= reason.reasons.keys()
+                failed |= reason.reasons.keys()
                 continue
-            return [None if kernel.name in refused else next(built) for kernel in kernels]
+            return [None if kernel.name in failed else next(built) for kernel in kernels]
 
 
 def best(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -221,12 +223,12 @@ def filled(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, d
     return values.as_strided(size, stride)
 
 
-def _refuse(name: str) -> Image:
+def _raise_unaligned(name: str) -> Image:
     raise RuntimeError(f"a candidate of {name} was given a pointer that is no multiple of 16")
 
 
 def _read(key: str) -> dict[str, float | None]:
-    """Times that were measured before; none where the entry is absent, goes away meanwhile, or holds something else."""
+    """Times that were measured before; none if the entry is absent, is deleted meanwhile, or has other content."""
     path = store.fetch(key, ".json")
     try:
         known = {} if path is None else json.loads(path.read_text())

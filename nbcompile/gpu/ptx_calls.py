@@ -4,8 +4,8 @@
     call.uni (retval0), __internal_lgamma_pos, (...);   ...
     ld.param.b64 %rd8, [retval0];                       mov.b64 %rd8, %call0_result;
 
-The logarithm of the gamma function, and powers, of float64 are such functions of libdevice: LLVM leaves them apart, as
-they are long. What is not defined in the module (the report of a failed check) stays a call.
+The logarithm of the gamma function, and powers, of float64 are such functions of libdevice: LLVM does not inline them,
+as they are long. What is not defined in the module (the report of a failed check) stays a call.
 
 In torch: nothing. Read next: nbcompile/gpu/ptx.py
 """

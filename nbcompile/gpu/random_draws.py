@@ -62,7 +62,7 @@ class DrawnTensor:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Argument of an operator that looks at a tensor's layout, or multiplies by it."""
+    """Argument of an operator that reads a tensor's layout, or multiplies by it."""
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -170,7 +170,7 @@ class _Hoister:
         if target is aten.native_dropout.default:
             return self._dropout(step)
         given = step.arguments
-        # rand_like(x) looks at x's layout only, so that any tensor of that layout will do before x is there.
+        # rand_like(x) reads x's layout only, so another tensor of that layout is used before x exists.
         if target in OF_A_LAYOUT:
             given = (self._like(given[0]), *given[1:])
         # What is drawn depends on a tensor of the graph (multinomial), or its size on the call.
@@ -220,7 +220,7 @@ def _drawn(path: tuple[int, ...], shape: TensorShape) -> DrawnTensor:
 
 
 def _fixed(shape: TensorShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes and strides that no call decides."""
+    """Sizes and strides, which have to be the same in every call."""
     if _depends((shape.size, shape.stride)):
         raise NotDrawable("a random tensor of dynamic size")
     return shape.size, shape.stride  # type: ignore[return-value]

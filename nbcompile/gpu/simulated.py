@@ -42,7 +42,7 @@ class TooLong(RuntimeError):
 
 
 SAMPLE_SECONDS = 60.0
-"""A sample may take so long, whatever is allowed for a whole launch."""
+"""Limit of the simulation of a sample, whatever the limit of a whole launch is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class SimulatedGraph:
         """Run the graph.
 
         Raises:
-            Fault: a kernel accesses what is no tensor's, or races.
-            TooLong: it would not end soon enough.
+            Fault: a kernel accesses memory outside of all tensors, or has a race.
+            TooLong: the simulation would take longer than is allowed.
         """
         return self.boxed(list(inputs))
 
@@ -121,12 +121,12 @@ def load(
 
     Args:
         emitted: Triton's text and the wrapper.
-        chip: For which.
-        attribute: Fetches a tensor of the graph's own.
-        constants: Arguments of operators that the wrapper cannot spell.
-        seconds: A call may take so long.
+        chip: The GPU for which they are compiled.
+        attribute: Reads a tensor of the graph's own.
+        constants: Arguments of operators that have no text in the wrapper.
+        seconds: Limit of the duration of a call.
         user_kernel: Makes a callable of a launch of the user's own Triton kernel.
-        sample: Programs of a launch that are simulated where all would take too long.
+        sample: Number of programs of a launch that are simulated if all would take too long.
 
     Raises:
         CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
@@ -138,14 +138,14 @@ def load(
     except cubins.CannotCompile as reason:
         raise CannotLoad(reason.reasons) from reason
     ready: dict[str, ReadyKernel] = {}
-    refused: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for request, cubin in zip(requests, compiled, strict=True):
         try:
             ready[request.kernel.name] = _ready(request, cubin)
         except ptx.UnsupportedInstruction as reason:
-            refused[request.kernel.name] = str(reason)
-    if refused:
-        raise CannotLoad(refused)
+            failed[request.kernel.name] = str(reason)
+    if failed:
+        raise CannotLoad(failed)
     launches: list[Launch] = []
     launchers = {name: _launcher(each, chip, launches, seconds, sample) for name, each in ready.items()}
     functions: dict[str, Callable[..., None]] = dict(launchers)
@@ -195,7 +195,7 @@ def _launcher(
         if predicted <= seconds:
             launches.append(_simulated(ready, chip, blocks, given, numbers))
             return
-        # How each ends is known to the tools that look for it (tools/diagnose/ablate.py).
+        # tools/diagnose/ablate.py searches for the end of each of these messages.
         text, limit = f"to simulate {kernel.name} would take {predicted:,.3g} seconds", f"{seconds:,.3g} are allowed"
         if not sample:
             raise TooLong(f'{text} (options={{"simulated_programs": 64}} has figures of a sample), and {limit}')
@@ -203,7 +203,7 @@ def _launcher(
         needed = estimate.seconds(ready.function, programs, rounds_of(*sizes), built.shared_bytes)
         if needed > max(seconds, SAMPLE_SECONDS):
             raise TooLong(f"{text} ({needed:,.3g} for {programs} of its {blocks} programs), and {limit}")
-        # Of copies: the results are not those of the whole. And once: later calls need no figures.
+        # On copies, since the results are not those of the whole launch; and once, since later calls need no figures.
         if not has_figures:
             has_figures = True
             launches.append(_simulated(ready, chip, blocks, copied(given), numbers, programs))
@@ -216,7 +216,7 @@ def _simulated(
     ready: ReadyKernel, chip: Chip, blocks: int, given: Sequence[torch.Tensor], numbers: list[int], sample: int = 0
 ) -> Launch:
     kernel, built = ready.kernel, ready.built
-    # Where eager mode leaves open which of several stores is the last, two of them are no race.
+    # If eager mode does not define which of several stores is the last, two of them are no race.
     memory = GlobalMemory(not kernel.any_order)
     #     x[1:] of float32    begins at 4 bytes: a copy replaces it, and is copied back
     aligned_inputs = [aligned(value) for value in given]

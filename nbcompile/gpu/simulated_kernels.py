@@ -37,7 +37,7 @@ class SimulatedKernel:
     ready: MutableMapping[str, simulated.ReadyKernel]
     """Compiled kernels by name; each is added when it is compiled."""
     seconds: float = float("inf")
-    """A simulation may take so long."""
+    """Limit of the duration of a simulation."""
     chosen: dict[object, int] = field(default_factory=dict)
     """Position of the best configuration of a kernel that is tuned, by the values of its key."""
 
@@ -48,10 +48,10 @@ class SimulatedKernel:
         """Simulate.
 
         Raises:
-            CannotBuild: Triton refuses it.
+            CannotBuild: Triton cannot compile it.
             UnsupportedInstruction: the simulator lacks an instruction of it.
-            Fault: it accesses what is no tensor's, or races.
-            TooLong: it would not end soon enough.
+            Fault: it accesses memory outside of all tensors, or has a race.
+            TooLong: the simulation would take longer than is allowed.
         """
         del tma_descriptor_metadata
         kernel, constants = user_kernels.of_table(kernel_idx, constant_args_idx)
@@ -114,8 +114,8 @@ def _simulated(
 ) -> tuple[simulator.Simulation, GlobalMemory]:
     """Simulate; where there is a race, once more, without what is read by warps that write nothing.
 
-    Of a block that has fewer elements than there are threads, Triton lets every warp load all, and one warp store. In
-    place, the others may load what was stored already, and nothing comes of it.
+    If a block has fewer elements than threads, every warp loads all of them in Triton's code, and one warp stores. In a
+    kernel that works in place, the others may load what was stored already, and do not use it.
     """
     width, height, depth = grid
     kinds = dict(form.signature)

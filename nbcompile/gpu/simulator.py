@@ -6,9 +6,9 @@
     ran.lines[229].coalescing      least sectors / sectors of line 229 of the generated module: 1.0 is best
     ran.waits                      how often a warp waited for what it loads
 
-Each register is a NumPy array with one element a thread. Threads that take different ways wait for one another: the
-instruction at the lowest address runs first, in the threads that are there. What a GPU would stop for is a ``Fault``:
-an access outside of all tensors, misaligned, a race, different barriers for the threads of a block, a failed check.
+Each register is a NumPy array with one element a thread. Threads that take different branches wait for one another: the
+instruction at the lowest address runs first, in the threads that have reached it. What stops a GPU is a ``Fault``: an
+access outside of all tensors, misaligned, a race, different barriers for the threads of a block, a failed check.
 
 In torch: nothing. Read next: nbcompile/gpu/steps.py
 """
@@ -66,7 +66,7 @@ def run(
         idle: Warps that write nothing, in the order of ``Simulation.writing``: what they read is in no race.
 
     Raises:
-        Fault: what a GPU would stop for, or would compute by chance.
+        Fault: an error that would stop a GPU, or a race that would make its result depend on chance.
         UnsupportedInstruction: the simulator lacks it.
     """
     ran = Simulation()

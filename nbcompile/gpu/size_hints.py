@@ -3,7 +3,7 @@
     hints = size_hints(graph)          x: float16[s0, 64], compiled for 16 rows
     hints.number(2 * s0)               32; the code is for all sizes
 
-A size that only the numbers of a tensor decide has no such number: SIZE_HINT is taken.
+A size that depends on the elements of a tensor has no such number: SIZE_HINT is taken.
 
 In torch: size_hint of torch/_inductor/sizevars.py. Read next: nbcompile/gpu/templates.py
 """

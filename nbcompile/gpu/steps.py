@@ -116,7 +116,7 @@ _UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def _update(state: State, instruction: Instruction, active: Array) -> None:
-    """``atom`` and ``red``: threads take turns, in their order here (on a GPU in any)."""
+    """``atom`` and ``red``: threads update one after another, in their order here (on a GPU in any order)."""
     kind, has_result = instruction.type, instruction.opcode == "atom"
     how = next((name for name in instruction.modifiers if name in (*_UPDATES, "cas")), None)
     space = space_of(instruction)
@@ -139,8 +139,8 @@ def _update(state: State, instruction: Instruction, active: Array) -> None:
         else:
             state.memory.note_updates(addresses, size, state.actors(threads), what)
         before: Array = np.zeros(state.count, UNSIGNED[8 * size])
-        # One after the other: threads of one instruction may update the same element, and each has
-        # to see what the one before it left.
+        # One after the other: threads of one instruction may update the same element, and each has to read what
+        # the one before it wrote.
         for thread, address, *values in zip(threads, addresses, *given, strict=True):
             old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
             before[thread] = old.view(f"u{size}")[0]

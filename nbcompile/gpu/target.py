@@ -30,9 +30,9 @@ from nbcompile.gpu.cubins import NoTools
 from nbcompile.gpu.graph_options import GraphOptions
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
-from nbcompile.gpu.refusals import apart
 from nbcompile.gpu.size_hints import size_hints
 from nbcompile.gpu.templates import Autotuner, Choice
+from nbcompile.gpu.unsupported import extern_operators
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
@@ -42,7 +42,7 @@ from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
     from nbcompile.gpu import simulated_kernels
-else:  # imports Triton, which the program has imported that has kernels of its own
+else:  # imports Triton, which a program with kernels of its own has imported already
     simulated_kernels = lazy_import.module("nbcompile.gpu.simulated_kernels")
 
 __all__ = ["NoTools", "TargetGraph", "compile_graph", "run_or_call"]
@@ -74,12 +74,12 @@ def compile_graph(
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
     Raises:
-        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused for a reason that no single operator
-        explains.
+        UnsupportedGraph: the graph cannot be lowered, or a kernel cannot be compiled, and no single operator is the
+        reason.
         NoTools: nothing can be compiled here.
     """
     cubins.start_workers()  # Triton is imported by another process while this one lowers and schedules
-    refused: dict[str, str] = {}
+    fallbacks: dict[str, str] = {}
     autotuner = Autotuner(chip, options.backends, hints=size_hints(graph_module))
     grouped_products.mark(graph_module, DEVICE, autotuner)
     flex_attention.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
@@ -89,10 +89,16 @@ def compile_graph(
             # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the
             # CPU: loops, splits of reductions and products are then those of a GPU.
             program = lower(
-                graph_module, examples, options.keep_sharing, options.generate_random, DEVICE, refused, autotuner.parts
+                graph_module,
+                examples,
+                options.keep_sharing,
+                options.generate_random,
+                DEVICE,
+                fallbacks,
+                autotuner.parts,
             )
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program, buckets=options.buckets), refused)
+            tuned = autotuner.apply(schedule(program, buckets=options.buckets), fallbacks)
         # The library was chosen for a product: lowered again, it is an extern call.
         if tuned is None:
             continue
@@ -105,14 +111,16 @@ def compile_graph(
                     emitted, chip, options.attribute, opaque_values(planned), seconds, _users_kernel, sample
                 )
         except NoTriton as reason:
-            more = dict(apart(graph_module, planned, reason.refused))
+            more = dict(extern_operators(graph_module, planned, reason.unsupported))
         except simulated.CannotLoad as reason:
-            more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
+            more = dict(
+                extern_operators(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()})
+            )
         else:
             return TargetGraph(planned, emitted, loaded, tuple(autotuner.choices.values()))
-        if not more.keys() - refused.keys():
+        if not more.keys() - fallbacks.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel cannot be compiled for a GPU")
-        refused |= more
+        fallbacks |= more
 
 
 def _users_kernel(*how: Any) -> Callable[..., None]:

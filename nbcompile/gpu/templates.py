@@ -140,10 +140,11 @@ class Autotuner:
     def __post_init__(self) -> None:
         self.parts = {} if "TRITON" in self.backends else None
 
-    def apply(self, planned: Schedule, refused: dict[str, str]) -> Schedule | None:
+    def apply(self, planned: Schedule, fallbacks: dict[str, str]) -> Schedule | None:
         """Give each product's kernel a tile; None if the graph is to be lowered once more.
 
-        That is, with some products as calls of the library, which are ``refused``; or with long sums in ``parts``.
+        The graph is then lowered with some products as calls of the library, which are added to ``fallbacks``, or with
+        long sums in ``parts``.
         """
         if self.parts is None:
             return planned
@@ -156,13 +157,13 @@ class Autotuner:
             try:
                 choice = self._choice(step, nodes, product_of(step), planned)
             except NoTriton as reason:
-                refused.update(dict.fromkeys(nodes, f"no code for a GPU: {reason}"))
+                fallbacks.update(dict.fromkeys(nodes, f"no code for a GPU: {reason}"))
                 is_changed = True
                 continue
             self.choices[nodes] = choice
             if not choice.candidates or choice.chosen.tile is None:
                 # Called through ATen: the graph is lowered again without this product's kernel.
-                refused.update(dict.fromkeys(nodes, reason_of(choice)))
+                fallbacks.update(dict.fromkeys(nodes, reason_of(choice)))
                 is_changed = True
             elif choice.chosen.parts != self.parts.get(nodes[-1], 1):
                 self.parts[nodes[-1]] = choice.chosen.parts
@@ -276,7 +277,7 @@ def _in_parts(tiles: Sequence[ProductTile], shape: Shape, chip: Chip, factors: i
 
 
 def _fitting(kernel: Kernel, parts: Product, shape: Shape, chip: Chip) -> list[ProductTile]:
-    """Tiles of ours that a multiprocessor has room for."""
+    """Tiles of ours that fit into a multiprocessor."""
     # A tile that needs too much shared memory would not be launched at all; one that needs too
     # many registers would spill the result.
     tiles = FLOAT_TILES if shape.kind == "float32" else TILES
@@ -334,7 +335,7 @@ def library_seconds(
     factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
     if shape.is_convolution:  # windows overlap
         factors = sum(bytes_of[name] for name in of_factors)
-    # Unlike ours, the library's sum is also in parts where only a call knows how long it is.
+    # Unlike ours, the library's sum is also in parts if its length differs from call to call.
     seconds = _library_product(shape, chip, factors, result, is_split=not shape.is_convolution)
     bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):

@@ -3,8 +3,8 @@
     x: float32[4, 1000], softmax over rows        program 0 reads row 0, program 1 row 1, ...
     b: float32[1000], added to each row           every program reads all of it
 
-Noted while the simulator runs, element by element, and sampled to a small grid for the drawing. A tensor is drawn as it
-is in memory: its rows are runs of adjacent addresses.
+Accesses are recorded element by element while the simulator runs, and sampled to a small grid for the drawing. A tensor
+is drawn as it is in memory: its rows are runs of adjacent addresses.
 
 In torch: nothing. Read next: nbcompile/gpu/memory.py
 """
@@ -43,7 +43,7 @@ class Watch:
     is_written: bool = False
 
     def __post_init__(self) -> None:
-        """No program has accessed it."""
+        """Begin with no access."""
         # Lowest and highest program are enough to distinguish none, one and several: 8 bytes per element.
         self.first = np.full(self.height * self.width, np.iinfo(np.int32).max, np.int32)
         self.last = np.full(self.height * self.width, NO_PROGRAM, np.int32)

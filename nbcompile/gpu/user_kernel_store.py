@@ -4,7 +4,7 @@
     find_written(form, chip)      {"out"}, the parameters that the kernel writes
 
 An entry's key has the kernel's text with all that it is compiled with (capture/triton_kernels.py), Triton's own key,
-in which are the lines of its file, the types, constants and promises of the form, and Triton's version and settings.
+in which are the lines of its file, the types, constants and alignment of the form, and Triton's version and settings.
 A kernel that reads an object of this process has no key: it is compiled in each process.
 
 In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu/kernel_writes.py
@@ -58,7 +58,7 @@ def build_or_fetch(form: KernelForm, chip: Chip) -> MachineCode:
     """The machine code of a form.
 
     Raises:
-        CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
+        CannotBuild: Triton fails, or its machine code needs more than our launcher provides.
     """
     key = _key(form, chip, form.options)
     found = cubins.fetch(key) if key and not triton_settings.always_compile() else None

@@ -44,7 +44,7 @@ TYPES = {
 }  # fmt: skip
 """Triton's names."""
 _FORMATS = {"fp64": "d", "fp32": "f", "bf16": "f", "fp16": "e"}
-"""Letters by which the module ``struct`` knows a type, for bfloat16 that of the type that it is cut from."""
+"""Format characters of the module ``struct``; for bfloat16, that of the type whose upper half it is."""
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 Grid = Sequence[Any]
 Given = Mapping[str, Any]
@@ -67,7 +67,7 @@ class Form:
 
     @property
     def source(self) -> ASTSource:
-        """The form as Triton wants it."""
+        """The form as Triton's class."""
         promises = {(at,): [["tt.divisibility", POINTER_BYTES]] for at in self.divisible}
         return ASTSource(self.function, dict(self.signature), {(at,): value for at, value in self.constants}, promises)
 
@@ -150,7 +150,7 @@ def built(form: Form, chip: Chip) -> MachineCode:
     """The machine code of a form, which an earlier process may have compiled.
 
     Raises:
-        CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
+        CannotBuild: Triton fails, or its machine code needs more than our launcher provides.
     """
     return user_kernel_store.build_or_fetch(form, chip)
 
@@ -169,7 +169,7 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
             # Fake tensors have no address. Alignment changes loads, and not which arguments are written.
             form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
             found |= user_kernel_store.find_written(form, CHIPS["sm_90"])
-        except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
+        except Exception:  # noqa: BLE001  Triton raises the error again at the launch
             found |= arguments.keys()
     return [name for name, value in arguments.items() if name in found and isinstance(value, torch.Tensor)]
 

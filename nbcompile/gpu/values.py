@@ -4,8 +4,9 @@
     as_type(bits, "bf16x2")       uint32[T] -> float32[T, 2]: the low half first
     as_bits(numbers, "bf16")      float32[T] -> uint16[T], rounded to nearest even
 
-A register holds bits without a type, here an unsigned NumPy array with one element a thread; each instruction says as
-what it reads them. NumPy has no bfloat16 and no fp8: their values are float32 here, and rounded when they are written.
+A register holds bits without a type, here an unsigned NumPy array with one element a thread; each instruction names the
+type as which it reads them. NumPy has no bfloat16 and no fp8: their values are float32 here, and rounded when they are
+written.
 
 In torch: nothing. Read next: nbcompile/gpu/arithmetic.py
 """

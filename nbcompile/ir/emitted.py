@@ -246,9 +246,9 @@ class CaptureFacts:
     """The reason why it cannot; "" if it can."""
     written: tuple[tuple[int, str], ...] = ()
     """Position of each input that the graph writes to, and the user's line with the write."""
-    apart: tuple[str, ...] = ()
+    unsafe: tuple[str, ...] = ()
     """Extern calls that cannot be recorded; the rest can, if the graph is divided there."""
-    apart_is_known: bool = False
+    unsafe_is_known: bool = False
     """True if these calls and operations on the CPU are the only obstacles."""
     writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Positions of the pointers that each kernel writes to."""

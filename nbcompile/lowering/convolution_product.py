@@ -57,11 +57,11 @@ class _Geometry:
 
 
 def mark(
-    graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], parts: Mapping[str, int] | None
+    graph: fx.Graph, device: torch.device | None, fallbacks: Mapping[str, str], parts: Mapping[str, int] | None
 ) -> None:
     """Mark the convolutions that are to be kernels."""
     for node in graph.find_nodes(op="call_function", target=CONVOLUTION):
-        if parts is not None and node.name not in refused and _is_possible(node, device):
+        if parts is not None and node.name not in fallbacks and _is_possible(node, device):
             node.meta[TEMPLATE] = 1
 
 

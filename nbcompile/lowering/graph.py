@@ -113,7 +113,7 @@ def lower(
     keep_sharing: bool = True,
     generate_random: bool = False,
     device: torch.device | None = None,
-    refused: Mapping[str, str] | None = None,
+    fallbacks: Mapping[str, str] | None = None,
     templates: Mapping[str, int] | None = None,
 ) -> ir.Program:
     """Lower a functional ATen graph whose nodes have fake tensors as ``meta["val"]``.
@@ -125,22 +125,22 @@ def lower(
         saves for the backward need not.)
         generate_random: kernels generate random numbers (randomness.py), which differ from eager's.
         device: generate code for this device instead of the CPU.
-        refused: nodes that fall back to ATen although they have a lowering, each with the reason.
+        fallbacks: nodes that fall back to ATen although they have a lowering, each with the reason.
         templates: matrix products that become kernels on a GPU (products.py); by node, the splits of the reduction.
 
     Raises:
         UnsupportedGraph: a tensor is not strided or has the negative bit, or a size depends on data.
     """
-    kernel_templates.mark(graph_module.graph, device, refused or {}, templates)
-    return _Lowering(graph_module, keep_sharing, generate_random, device, refused or {}).run()
+    kernel_templates.mark(graph_module.graph, device, fallbacks or {}, templates)
+    return _Lowering(graph_module, keep_sharing, generate_random, device, fallbacks or {}).run()
 
 
 class _Lowering:
     def __init__(
         self, graph_module: fx.GraphModule, keep_sharing: bool, generate_random: bool, device: torch.device | None,
-        refused: Mapping[str, str],
+        fallbacks: Mapping[str, str],
     ) -> None:  # fmt: skip
-        self.module, self.refused = graph_module, refused
+        self.module, self.fallbacks = graph_module, fallbacks
         self.build = Builder(PhiloxState() if generate_random else None, device)
         self.values: dict[fx.Node, Any] = {}
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
@@ -242,12 +242,12 @@ class _Lowering:
         if node.target in _NO_OPS:
             return None
         if node.target is aten.copy_.default:
-            return mutation.lower_copy(self.build, node, args[0], args[1], self.refused.get(node.name, ""))
+            return mutation.lower_copy(self.build, node, args[0], args[1], self.fallbacks.get(node.name, ""))
         return self._call_operator(node, args, kwargs, predicted)
 
     def _call_operator(self, node: fx.Node, args: Any, kwargs: Any, predicted: Any) -> Any:
         """The results of an operator, from its lowering or else from ATen."""
-        reason = self.refused.get(node.name, "")
+        reason = self.fallbacks.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
         if kernel_templates.is_marked(node):

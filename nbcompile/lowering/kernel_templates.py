@@ -1,7 +1,7 @@
 """Nodes that become a kernel of a template: the code of the loops is given, and the graph fills in its operands.
 
     aten.mm(x, w)                    marked: a product in Triton, with what follows it in the same kernel
-    aten.mm(x, w), refused           not marked: one call of ATen
+    aten.mm(x, w), in fallbacks      not marked: one call of ATen
     flex_attention, marked "..."     NoLowering: the reason why its kernel cannot be used
 
 A node is marked before the graph is lowered, because the choice depends on other nodes and on
@@ -32,11 +32,11 @@ from nbcompile.lowering.registry import NoLowering
 
 
 def mark(
-    graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], templates: Mapping[str, int] | None
+    graph: fx.Graph, device: torch.device | None, fallbacks: Mapping[str, str], templates: Mapping[str, int] | None
 ) -> None:
     """Mark the products and convolutions that become kernels."""
-    products.mark(graph, device, refused, templates)
-    convolution_product.mark(graph, device, refused, templates)
+    products.mark(graph, device, fallbacks, templates)
+    convolution_product.mark(graph, device, fallbacks, templates)
 
 
 def is_marked(node: fx.Node) -> bool:

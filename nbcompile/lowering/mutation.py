@@ -23,17 +23,17 @@ from nbcompile.lowering.dtype_cast import convert, is_castable
 from nbcompile.lowering.value import Value, broadcast_to, is_free
 
 
-def lower_copy(build: Builder, node: fx.Node, target: Value, source: Value, refused: str) -> Value:
+def lower_copy(build: Builder, node: fx.Node, target: Value, source: Value, fallback_reason: str) -> Value:
     """Lower ``x.copy_(y)`` at the end of a graph: the result is stored in the argument's memory.
 
-    ``refused`` is the reason why ATen copies although a kernel could; "" if there is none.
+    ``fallback_reason`` is the reason why ATen copies although a kernel could; "" if there is none.
     """
     view = build.view_of(target)
     whole = view is not None and build.realize(target) is target
     same_device = source.device == target.device
     is_cast = same_device and all(is_castable(end.dtype, end.device) for end in (source, target))
-    if refused or view is None or not whole or not is_cast:
-        reason = refused or "a copy into a part of a tensor, or from another device"
+    if fallback_reason or view is None or not whole or not is_cast:
+        reason = fallback_reason or "a copy into a part of a tensor, or from another device"
         result: Value = build.extern(node.target, (target, source), {}, node.meta["val"], reason)
         return result
     # As in eager mode, copy_ broadcasts and converts the source.

@@ -5,7 +5,7 @@
 
 A product is a reduction of its own kind, so fusion puts what reads its elements into its kernel (the epilogue),
 and a cheap operand is part of its body (the prologue). Whether a kernel of ours or the library's runs is decided later
-(gpu/templates.py); a node that is refused is an extern call.
+(gpu/templates.py); a node in ``fallbacks`` is an extern call.
 
 In torch: torch/_inductor/kernel/mm.py, bmm.py. Read next: nbcompile/codegen/triton_products.py
 """
@@ -60,13 +60,13 @@ _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 
 
 def mark(
-    graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], parts: Mapping[str, int] | None
+    graph: fx.Graph, device: torch.device | None, fallbacks: Mapping[str, str], parts: Mapping[str, int] | None
 ) -> None:
     """Mark the products that are to be kernels, each with the number of parts of its sum (1 unless it is named)."""
     for node in graph.nodes:
-        # A graph is lowered several times, each time with more refused nodes: remove the old marks.
+        # A graph is lowered several times, each time with more fallbacks: remove the old marks.
         node.meta.pop(TEMPLATE, None)
-        if parts is not None and node.name not in refused and _is_possible(node, device):
+        if parts is not None and node.name not in fallbacks and _is_possible(node, device):
             node.meta[TEMPLATE] = parts.get(node.name, 1)
 
 

@@ -43,11 +43,11 @@ def test_every_refusal_is_named(monkeypatch):
 
     def refuse(kernel, schedule, capability):
         error = NoTriton("no form")
-        error.refused = {kernel.name: (f"no form of {kernel.name}", (kernel.name,))}
+        error.unsupported = {kernel.name: (f"no form of {kernel.name}", (kernel.name,))}
         raise error
 
     monkeypatch.setattr(devices.triton, "emit_kernel", refuse)
     with pytest.raises(NoTriton) as caught:
         devices.emit(moved(pointwise([X], BODIES), "kernel_first", "kernel_second"))
     assert str(caught.value) == "no form of kernel_first; no form of kernel_second"
-    assert caught.value.refused.keys() == {"kernel_first", "kernel_second"}
+    assert caught.value.unsupported.keys() == {"kernel_first", "kernel_second"}

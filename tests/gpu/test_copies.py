@@ -23,7 +23,7 @@ def blocks() -> types.SimpleNamespace:
         copies=[Copy(np.array([0, 1]), np.array([0, 4]), np.array([[5], [6]], np.uint8), np.array([0, 0]), "cp")],
         arriving=np.zeros(8, bool),
         shared=shared,
-        memory_barriers=types.SimpleNamespace(seen=np.zeros((2, 0), bool)),
+        memory_barriers=types.SimpleNamespace(waited=np.zeros((2, 0), bool)),
         actors=lambda threads: Actors(0 * threads, 0 * threads, 0 * threads),
     )
     state.arriving[[0, 4]] = True

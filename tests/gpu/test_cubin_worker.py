@@ -27,7 +27,7 @@ import cubin_worker
 requests = json.load(open(sys.argv[2]))
 if sys.argv[3] == "short":
     cubin_worker.link_from_short_library()
-    cubin_worker.look_for_loops()
+    cubin_worker.skip_loop_passes()
 else:
     cubin_worker.only_needed_passes = lambda text: contextlib.nullcontext()
 linked = cubin_worker.libtriton.llvm.link_extern_libs
@@ -138,7 +138,7 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import cubin_worker
 cubin_worker.COMPARED = sys.argv[3]
-cubin_worker.look_for_loops()
+cubin_worker.skip_loop_passes()
 before, left_out = cubin_worker.without, []
 cubin_worker.without = lambda names: (left_out.append(names is cubin_worker.PASSES_OF_LOOPS), before(names))[1]
 for request in json.load(open(sys.argv[2])):

@@ -74,7 +74,7 @@ def test_on_the_cpu_nothing_is_marked():
 
 
 REASONS = {
-    "whose largest scores are asked for": {"results": (0, 2)},
+    "whose largest scores are used": {"results": (0, 2)},
     "of heads of more than 128 columns": {"width": 256},
     "in torch.float64": {"dtype": torch.float64},
     "without elements": {"batch": 0},

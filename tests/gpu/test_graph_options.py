@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nbcompile.gpu.graph_options import GraphOptions, HowToLaunch
+from nbcompile.gpu.graph_options import GraphOptions, LaunchOptions
 
 
 def test_the_defaults_add_nothing_to_a_graph():
     """By default products and random numbers are ATen's, collectives stay apart, and launches are not captured."""
     options = GraphOptions(lambda name: name, keep_sharing=True)
     assert (options.backends, options.generate_random, options.buckets) == (("ATEN",), False, False)
-    assert options.how == HowToLaunch(debug=False, cuda_graphs=False)
+    assert options.launch == LaunchOptions(debug=False, cuda_graphs=False)

@@ -61,8 +61,8 @@ def test_a_copy_to_an_input_is_a_kernel_unless_it_is_refused():
     graph = make_fx(lambda x: x.copy_(x + 1), tracing_mode="fake")(x)
     assert [type(each) for each in lower(graph).buffers if not each.name.startswith("x")][-1] is ir.Pointwise
     (node,) = graph.graph.find_nodes(op="call_function", target=aten.copy_.default)
-    refused = lower(graph, refused={node.name: "bisection"}).buffers
-    assert [each.reason for each in refused if isinstance(each, ir.Extern)] == ["bisection"]
+    buffers = lower(graph, fallbacks={node.name: "bisection"}).buffers
+    assert [each.reason for each in buffers if isinstance(each, ir.Extern)] == ["bisection"]
 
 
 def test_a_lazy_value_is_computed_before_a_call_that_mutates_what_it_loads():

@@ -19,9 +19,9 @@ from tests.support.lowered import flat, require_equal, traced
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
-def lowered(function, *inputs, refused=None, device=GPU, parts=None, **how) -> Program:
+def lowered(function, *inputs, fallbacks=None, device=GPU, parts=None, **how) -> Program:
     """The program for a GPU, with its products as kernels."""
-    program = lower(traced(function, *inputs, **how), inputs, True, False, device, refused, parts or {})
+    program = lower(traced(function, *inputs, **how), inputs, True, False, device, fallbacks, parts or {})
     verify.verify_program(program)
     return program
 
@@ -146,7 +146,7 @@ def test_what_is_left_to_the_library(function, inputs):
 
 def test_a_refused_product_is_an_extern_call():
     """A refused product is an extern call, and its operands are stored."""
-    program = lowered(lambda x, w: torch.relu((x * 2) @ w), X, W, refused={"mm": "the library is faster"})
+    program = lowered(lambda x, w: torch.relu((x * 2) @ w), X, W, fallbacks={"mm": "the library is faster"})
     (call,) = (each for each in program.buffers if isinstance(each, Extern))
     assert call.reason == "the library is faster"
     assert products(program) == []

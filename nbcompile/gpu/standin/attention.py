@@ -34,7 +34,7 @@ class _Options:
 
 
 def _scores(query: Tensor, key: Tensor, options: _Options) -> Tensor:
-    """Scores in float32; a key that may not be seen has minus infinity."""
+    """Scores in float32; that of a masked key is minus infinity."""
     scale = 1 / math.sqrt(query.size(-1)) if options.scale is None else options.scale
     scores = query.float() @ _for_heads(key, query).mT * scale
     if options.bias is not None:
@@ -66,7 +66,7 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, options: _Options, seed:
     """Result and logarithms of the sums of exponentials, in float32."""
     scores = _scores(query, key, options)
     sums = scores.logsumexp(-1)
-    # A row that may see no key has the sum log(0): -inf - -inf would be NaN, and exp(-inf - 0) is 0.
+    # A row whose keys are all masked has the sum log(0): -inf - -inf would be NaN, and exp(-inf - 0) is 0.
     weights = (scores - sums.masked_fill(sums == -math.inf, 0).unsqueeze(-1)).exp()
     return (weights * _kept(weights.shape, options.dropout, seed)) @ _for_heads(value, query), sums
 

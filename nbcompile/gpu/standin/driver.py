@@ -77,7 +77,7 @@ class StandInDriver:
         """Build it, once for a machine.
 
         Raises:
-            BuildError: the C compiler refuses it.
+            BuildError: the C compiler fails.
         """
         source = SOURCE.read_text()
         key = store.key_of("stand-in driver", source, compiler.identity)
@@ -128,7 +128,7 @@ class StandInDriver:
         return bool(self.library.standin_capture_host(ctypes.c_void_p(stream), number))
 
     def run_on(self, stream: int, number: int) -> int:
-        """Ask a stream for a call of the host function: part of its capture, later if it is held, or now."""
+        """Submit a call of the host function to a stream: it is captured, runs now, or runs later (a held stream)."""
         return int(self.library.standin_run_on(ctypes.c_void_p(stream), number))
 
     @contextmanager

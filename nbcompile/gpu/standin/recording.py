@@ -61,7 +61,7 @@ class CapturedCalls:
         self.driver.capture_call(self.module.current_stream(device), len(self.calls) - 1)
 
     def add_to_stream(self, stream: int, run: Callable[[], object], tensors: Sequence[torch.Tensor]) -> None:
-        """Ask any stream for a call: it is recorded, done later, or done now."""
+        """Submit a call to any stream: it is recorded, deferred, or done now."""
         memory = tuple((each.untyped_storage().data_ptr(), each.untyped_storage().nbytes()) for each in tensors)
         self.calls.append(Call(run, tuple(row for row in memory if row[1])))
         self.driver.run_on(stream, len(self.calls) - 1)

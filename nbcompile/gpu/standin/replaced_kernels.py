@@ -30,7 +30,7 @@ def replace_cuda_kernels(fallback: Callable[..., Any], own: Container[str]) -> l
         What keeps the kernels registered.
     """
     libraries: dict[str, torch.library.Library] = {}
-    with warnings.catch_warnings(action="ignore"):  # that a kernel is overridden, is what is wanted
+    with warnings.catch_warnings(action="ignore"):  # torch warns that a kernel is overridden, which is intended here
         for full_name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
             namespace, _, name = full_name.partition("::")
             packet, _, overload = name.partition(".")

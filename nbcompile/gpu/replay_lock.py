@@ -1,8 +1,8 @@
-"""Turns of threads: CUDA graphs share memory, so they are replayed by one thread after the other.
+"""The lock of replays: CUDA graphs share memory, so they are replayed by one thread after the other.
 
-    with TURNS.lock: ...                  look for a recording, draw its random tensors, copy its inputs, replay it
-    with TURNS.recording() as allowed:    record a graph; what other threads call meanwhile is launched
-    TURNS.are_several()                   whether two threads call recorded graphs: then nothing is moved
+    with REPLAY_LOCK.lock: ...                search for a recording, draw its random tensors, copy its inputs, replay
+    with REPLAY_LOCK.recording() as allowed:  record a graph; what other threads call meanwhile is launched
+    REPLAY_LOCK.has_several_threads()         whether two threads call recorded graphs: then nothing is moved
 
 A replay is short and runs no code of the user's, so other threads wait for it. A recording runs operators of the user's
 in Python, which may wait for other threads: so no thread waits for a recording.
@@ -27,12 +27,12 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 
 @dataclass(slots=True)
-class Turns:
-    """State of the turns in this process: the lock, whether a turn is taken, and the threads that called."""
+class ReplayLock:
+    """The lock of this process, whether a graph is recorded or replayed, and the threads that called."""
 
-    # Reentrant, for a finalizer that Python runs during a replay: it finds that the turn is taken.
+    # Reentrant, for a finalizer that Python runs during a replay: it then reads that ``is_held`` is true.
     lock: threading.RLock = field(default_factory=threading.RLock)
-    is_taken: bool = False
+    is_held: bool = False
     """True while a graph is recorded, or while this thread replays one."""
     _callers: dict[int, weakref.ref[threading.Thread]] = field(default_factory=dict)
     _last: int = 0
@@ -42,15 +42,15 @@ class Turns:
     def recording(self) -> Iterator[bool]:
         """Record inside, if the value is true."""
         with self.lock:
-            allowed = not self.is_taken
-            self.is_taken = True
+            allowed = not self.is_held
+            self.is_held = True
         try:
             yield allowed
         finally:
             if allowed:
-                self.is_taken = False
+                self.is_held = False
 
-    def are_several(self) -> bool:
+    def has_several_threads(self) -> bool:
         """Note that this thread calls a recorded graph; return whether another one that still runs has."""
         own = threading.get_ident()
         # The usual case, without the dict: the thread that called last calls again.
@@ -68,4 +68,4 @@ class Turns:
         return self._several
 
 
-TURNS: Turns = STATE.add("gpu.turns.TURNS", Turns(), Lifetime.PROCESS)
+REPLAY_LOCK: ReplayLock = STATE.add("gpu.replay_lock.REPLAY_LOCK", ReplayLock(), Lifetime.PROCESS)
