@@ -81,7 +81,7 @@ def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords)
 
 def _is_operator(tracer: Tracer, condition: SymbolicVariable) -> bool:
     # With one graph for the whole function, a check that fails is the operator's error, as in torch.compile.
-    return condition.is_read_later() or bool(condition.example.node.hint) or tracer.output.options.fullgraph
+    return condition.is_unbacked() or bool(condition.example.node.hint) or tracer.output.options.fullgraph
 
 
 def _known(tracer: Tracer, condition: VariableTracker) -> object:

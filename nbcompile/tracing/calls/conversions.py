@@ -24,14 +24,14 @@ from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
     VariableTracker,
-    is_computed,
-    kept,
+    is_deferred,
     realise,
+    realise_unless_deferred,
 )
 from nbcompile.tracing.variables.classes import ClassVariable
-from nbcompile.tracing.variables.computed import ComputedVariable, can_wait
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable, can_be_deferred
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.known_callables import BuiltinVariable
 from nbcompile.tracing.variables.known_values import has_text_of_its_own, whole
@@ -48,8 +48,8 @@ Value = TypeVar("Value")
 
 def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``int(x)``, ``float(x)``, ``str(x)``..."""
-    if (later := _computed_as(cls, arguments, keywords)) is not None:
-        return later
+    if (deferred_result := _deferred_as(cls, arguments, keywords)) is not None:
+        return deferred_result
     values = [realise(tracer, value) for value in (*arguments, *keywords.values())]
     if all(value.is_constant() for value in values):
         plain = [value.constant() for value in values]
@@ -66,9 +66,9 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
     return _object_as(tracer, cls, values[0])
 
 
-def _computed_as(cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    """A value that is computed after the graph, as a text or as what it is; None for any other one."""
-    if keywords or len(arguments) != 1 or not is_computed(arguments[0]):
+def _deferred_as(cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
+    """A deferred value as a text, or unchanged; None for any other value."""
+    if keywords or len(arguments) != 1 or not is_deferred(arguments[0]):
         return None
     if cls not in (str, arguments[0].python_type()):
         return None
@@ -105,7 +105,7 @@ def _symbol_as(tracer: Tracer, cls: type, value: SymbolicVariable) -> VariableTr
     if cls is str:
         return strings.of_number(value, "{!s}")
     if value.python_type() is bool:  # SymPy cannot convert a truth value to a number: later operations would fail
-        return ConstantVariable(cls(value.specialise())) if value.is_read_later() else ComputedVariable(cls, [value])
+        return ConstantVariable(cls(value.specialise())) if value.is_unbacked() else DeferredVariable(cls, [value])
     is_int = cls is int and value.python_type() is int
     return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
 
@@ -163,7 +163,7 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     if isinstance(value, TextVariable) and not conversion:
         return value
     # The text of a tensor is created after the graph has run.
-    if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
+    if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_unbacked()):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
 
@@ -174,7 +174,7 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
         return repr(value.value)
     if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
         return repr(known[0])
-    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+    if isinstance(value, SymbolicVariable) and not value.is_unbacked():
         return repr(value.specialise())
     if isinstance(value, MappingProxyVariable):
         inside = realise(tracer, to_text(tracer, value.mapping, "r"))
@@ -188,8 +188,8 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
 
 @handles(repr)
 def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    value = kept(tracer, arguments[0])
-    if is_computed(value):
+    value = realise_unless_deferred(tracer, arguments[0])
+    if is_deferred(value):
         return NumberTextVariable("{!r}", [value])
     if value.is_constant() and not has_text_of_its_own(value):
         return ConstantVariable(repr(value.constant()))
@@ -229,8 +229,8 @@ def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         kind = value.python_type()
         if kind is float or (kind is int and not digits):
             return tracer.apply_method("__round__", (value, *digits))
-        if kind is int and len(digits) == 1 and digits[0].python_type() is int and can_wait([value, *digits]):
-            return ComputedVariable(round, [value, *digits])
+        if kind is int and len(digits) == 1 and digits[0].python_type() is int and can_be_deferred([value, *digits]):
+            return DeferredVariable(round, [value, *digits])
         value = _specialised(value)  # torch's symbols take an int for round already, and truth values have no method
     return one(tracer, round, "__round__", [value, *digits])
 

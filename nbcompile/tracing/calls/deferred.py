@@ -1,11 +1,11 @@
-"""Functions and operators that Python computes after the graph, as nothing in the graph needs their results.
+"""Deferred functions and operators: Python computes them after the graph, as nothing in the graph needs their results.
 
-    math.gcd(n, 6)        no operator of a graph; here it is a value to be computed later
+    math.gcd(n, 6)        no operator of a graph; here it is a deferred value
     math.isqrt(n)         and a guard that n is not negative: a residual program does not raise
-    f"{n}".zfill(3)       methods of texts that are written later
+    f"{n}".zfill(3)       methods of deferred texts
 
 In torch: nothing; it breaks the graph, or specialises the numbers. Read next:
-nbcompile/tracing/variables/computed.py
+nbcompile/tracing/variables/deferred.py
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_computed, kept
-from nbcompile.tracing.variables.computed import ComputedVariable, can_wait
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_deferred, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable, can_be_deferred
 from nbcompile.tracing.variables.strings import join
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 LARGEST_FACTORIAL = 200
-"""Greatest operand of ``factorial``, ``comb`` and ``perm`` that are computed after the graph."""
+"""Greatest operand of ``factorial``, ``comb`` and ``perm`` that are deferred."""
 Condition = Callable[[Tracer, Sequence[VariableTracker]], bool]
 """Test that a function cannot raise for such operands; adds guards for it."""
 
@@ -43,7 +43,7 @@ def _at_least_zero(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
 
 
 def _small(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
-    # Python refuses to write a number of too many digits.
+    # Python raises an error for the text of a number of too many digits.
     return _ints(tracer, operands) and all(_is_between(operand, 0, LARGEST_FACTORIAL) for operand in operands)
 
 
@@ -60,14 +60,14 @@ def _is_between(operand: VariableTracker, low: int, high: int) -> bool:
 
 
 def _numbers(tracer: Tracer, operands: Sequence[VariableTracker]) -> bool:
-    # An int that is too large for a float raises: a computed int may be, one of the graph has 64 bits.
+    # An int that is too large for a float raises: a deferred int may be, one of the graph has 64 bits.
     return all(
-        operand.python_type() is float or (operand.python_type() is int and not is_computed(operand))
+        operand.python_type() is float or (operand.python_type() is int and not is_deferred(operand))
         for operand in operands
     )
 
 
-LATER: Mapping[object, tuple[int, Condition]] = {
+DEFERRABLE: Mapping[object, tuple[int, Condition]] = {
     math.gcd: (9, _ints), math.lcm: (9, _ints),
     int.bit_count: (1, _ints), int.bit_length: (1, _ints), ascii: (1, _ints),
     bin: (1, _ints), hex: (1, _ints), oct: (1, _ints),
@@ -79,15 +79,15 @@ LATER: Mapping[object, tuple[int, Condition]] = {
 
 
 def function(tracer: Tracer, called: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    """A function of numbers, to be computed after the graph; None for any other one."""
-    if called not in LATER or keywords:
+    """The deferred call of a function of numbers; None for any other function."""
+    if called not in DEFERRABLE or keywords:
         return None
-    most, cannot_raise = LATER[called]
-    operands = [kept(tracer, argument) for argument in arguments]
-    if len(operands) > most or not can_wait(operands) or not cannot_raise(tracer, operands):
+    most, cannot_raise = DEFERRABLE[called]
+    operands = [realise_unless_deferred(tracer, argument) for argument in arguments]
+    if len(operands) > most or not can_be_deferred(operands) or not cannot_raise(tracer, operands):
         return None
     try:
-        return ComputedVariable(called, operands)  # type: ignore[arg-type]
+        return DeferredVariable(called, operands)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -97,31 +97,31 @@ _OF_INTS = frozenset("+-*&|^")
 
 
 def binary(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-    """An operator on a value that is computed later; None if it needs the value now."""
-    if not is_computed(left) and not is_computed(right):
+    """The deferred result of an operator on a deferred value; None if it needs the value now."""
+    if not is_deferred(left) and not is_deferred(right):
         return None
-    left, right = kept(tracer, left), kept(tracer, right)
-    if not can_wait([left, right]):
+    left, right = realise_unless_deferred(tracer, left), realise_unless_deferred(tracer, right)
+    if not can_be_deferred([left, right]):
         return None
     kinds = left.python_type(), right.python_type()
     if symbol == "+" and kinds == (str, str):
         return join([left, right])
     if symbol == "*" and kinds in ((str, int), (int, str)):
-        return ComputedVariable(operator.mul, [left, right])
+        return DeferredVariable(operator.mul, [left, right])
     if kinds == (int, int) and symbol in _OF_INTS:
-        return ComputedVariable(BINARY[symbol].function, [left, right])
+        return DeferredVariable(BINARY[symbol].function, [left, right])
     return None
 
 
 def comparison(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-    """A comparison of ints, one of which is computed later, or of conditions; None if it needs the value now."""
-    if symbol in ("==", "!=") and can_wait([left, right]) and left.python_type() is right.python_type() is bool:
-        return ComputedVariable(COMPARISONS[symbol].function, [left, right])
-    if not is_computed(left) and not is_computed(right):
+    """A deferred comparison of ints, one of which is deferred, or of conditions; None if it needs the value now."""
+    if symbol in ("==", "!=") and can_be_deferred([left, right]) and left.python_type() is right.python_type() is bool:
+        return DeferredVariable(COMPARISONS[symbol].function, [left, right])
+    if not is_deferred(left) and not is_deferred(right):
         return None
-    left, right = kept(tracer, left), kept(tracer, right)
-    if can_wait([left, right]) and left.python_type() is int and right.python_type() is int:
-        return ComputedVariable(COMPARISONS[symbol].function, [left, right])
+    left, right = realise_unless_deferred(tracer, left), realise_unless_deferred(tracer, right)
+    if can_be_deferred([left, right]) and left.python_type() is int and right.python_type() is int:
+        return DeferredVariable(COMPARISONS[symbol].function, [left, right])
     return None
 
 
@@ -133,9 +133,9 @@ _TEXT_METHODS = frozenset({
 
 
 class TextMethodVariable(VariableTracker):
-    """A method of a text that is written after the graph: ``f"{n}".zfill``."""
+    """A method of a deferred text: ``f"{n}".zfill``."""
 
-    def __init__(self, owner: ComputedVariable, name: str) -> None:
+    def __init__(self, owner: DeferredVariable, name: str) -> None:
         self.owner = owner
         self.name = name
 
@@ -146,10 +146,10 @@ class TextMethodVariable(VariableTracker):
         return f"GetAttrVariable({self.owner.describe()}, {self.name})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        given = [kept(tracer, argument) for argument in arguments]
+        given = [realise_unless_deferred(tracer, argument) for argument in arguments]
         if not keywords and all(argument.is_constant() for argument in given):
             try:
-                return ComputedVariable(getattr(str, self.name), [self.owner, *given])
+                return DeferredVariable(getattr(str, self.name), [self.owner, *given])
             except (TypeError, ValueError, OverflowError):
                 pass  # raised again below, in the traced program
         found = self.owner.realise(tracer).get_attribute(tracer, self.name)
@@ -157,15 +157,19 @@ class TextMethodVariable(VariableTracker):
 
 
 def method(owner: VariableTracker, name: str) -> VariableTracker | None:
-    """A method of a text that is written later; None if it needs the characters now."""
-    if name in _TEXT_METHODS and isinstance(owner, ComputedVariable) and is_computed(owner):
+    """A method of a deferred text; None if it needs the characters now."""
+    if name in _TEXT_METHODS and isinstance(owner, DeferredVariable) and is_deferred(owner):
         return TextMethodVariable(owner, name) if owner.python_type() is str else None
     return None
 
 
 def joined(separator: object, parts: Sequence[VariableTracker]) -> VariableTracker | None:
-    """``separator.join(parts)``, some of which are written later; None for other parts."""
-    if not isinstance(separator, str) or not can_wait(parts) or any(part.python_type() is not str for part in parts):
+    """``separator.join(parts)``, some of which are deferred; None for other parts."""
+    if (
+        not isinstance(separator, str)
+        or not can_be_deferred(parts)
+        or any(part.python_type() is not str for part in parts)
+    ):
         return None
     pieces: list[VariableTracker] = []
     for part in parts:

@@ -76,8 +76,8 @@ def _identity(*, same: bool) -> Handler:
 
 
 def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    if (later := deferred.function(tracer, function, arguments, keywords)) is not None:
-        return later
+    if (deferred_result := deferred.function(tracer, function, arguments, keywords)) is not None:
+        return deferred_result
     values = [realise(tracer, each) for each in arguments]
     # Some functions of ``math`` have a form for symbols; for the others a symbol is specialised to its number.
     if any(isinstance(each, SymbolicVariable) for each in values):

@@ -27,7 +27,7 @@ from nbcompile.tracing.variables.base import (
     LazyVariable,
     UnknownVariable,
     VariableTracker,
-    is_computed,
+    is_deferred,
     realise,
 )
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -225,7 +225,7 @@ def _hook_source(cls: VariableTracker) -> Source | None:
 
 def typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
     """A value of which only the type is read: a lazy string or truth value is guarded only by its type."""
-    if is_computed(tracker):
+    if is_deferred(tracker):
         return tracker
     if isinstance(tracker, LazyVariable) and tracker.realised is None and type(tracker.value) in (str, bool):
         if tracker.source is not None:  # a text that the traced code creates has none

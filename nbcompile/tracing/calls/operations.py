@@ -26,7 +26,7 @@ from nbcompile.tracing.calls.sequence_errors import refuse_sequences
 from nbcompile.tracing.calls.special_methods import TYPES, behind_proxy, has_method, has_torch_function, special
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
-from nbcompile.tracing.variables.base import VariableTracker, is_computed, realise
+from nbcompile.tracing.variables.base import VariableTracker, is_deferred, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -159,8 +159,8 @@ TEXTS = (ConstantVariable, TextVariable)
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
     """``"%d of %s" % values``: what Python writes, or a text of numbers of the graph."""
-    parts = right.passed_on(tracer) if isinstance(right, TupleVariable) else [right]
-    if any(isinstance(part, SymbolicVariable) or is_computed(part) for part in parts):
+    parts = right.unpack_keeping_deferred(tracer) if isinstance(right, TupleVariable) else [right]
+    if any(isinstance(part, SymbolicVariable) or is_deferred(part) for part in parts):
         if (written := filled(tracer, template.value, right)) is not None:
             return written
         parts = list(map(_specialised, parts))

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import VariableTracker, is_computed, kept, realise
+from nbcompile.tracing.variables.base import VariableTracker, is_deferred, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import built_in_part
@@ -42,7 +42,7 @@ def filled(tracer: Tracer, template: object, right: VariableTracker) -> Variable
         values = [right.get_item(tracer, ConstantVariable(name)) for name in names]
         template = NAMED.sub("%", template)
     else:
-        values = right.passed_on(tracer) if isinstance(right, TupleVariable) else [right]
+        values = right.unpack_keeping_deferred(tracer) if isinstance(right, TupleVariable) else [right]
     literals, fields = FIELD.split(template)[::2], FIELD.findall(template)
     # "%5%" is left to Python.
     if any(field.endswith("%") and field != "%" for field in fields):
@@ -59,7 +59,11 @@ def _joined(
     left = iter(values)
     pieces: list[VariableTracker] = [ConstantVariable(literals[0])]
     for field, literal in zip(fields, literals[1:], strict=True):
-        text = ConstantVariable("%") if field == "%" else _written(tracer, field, kept(tracer, next(left)))
+        text = (
+            ConstantVariable("%")
+            if field == "%"
+            else _written(tracer, field, realise_unless_deferred(tracer, next(left)))
+        )
         if text is None:
             return None
         pieces += [text, ConstantVariable(literal)]
@@ -68,11 +72,11 @@ def _joined(
 
 def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
     """One value by its conversion."""
-    if is_computed(value):
+    if is_deferred(value):
         if replacement := _replacement_field(field, value.python_type()):
             return NumberTextVariable(replacement, [value])
         value = realise(tracer, value)
-    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+    if isinstance(value, SymbolicVariable) and not value.is_unbacked():
         replacement = _replacement_field(field, value.python_type())
         if replacement:
             return of_number(value, replacement)

@@ -19,9 +19,9 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.conversions import to_text
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import strings
-from nbcompile.tracing.variables.base import VariableTracker, is_computed, kept, realise
-from nbcompile.tracing.variables.computed import ComputedVariable
+from nbcompile.tracing.variables.base import VariableTracker, is_deferred, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable
 from nbcompile.tracing.variables.known_values import has_text_of_its_own
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -32,10 +32,10 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
-    value = kept(tracer, value) if specification.is_constant() else realise(tracer, value)
-    if isinstance(value, ComputedVariable):
+    value = realise_unless_deferred(tracer, value) if specification.is_constant() else realise(tracer, value)
+    if isinstance(value, DeferredVariable):
         return _later_text(tracer, value, specification)
-    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+    if isinstance(value, SymbolicVariable) and not value.is_unbacked():
         value = _backed_number(value, specification)
     if isinstance(value, NumberTextVariable):
         return value
@@ -80,7 +80,7 @@ def _backed_number(number: SymbolicVariable, specification: VariableTracker) -> 
     return ConstantVariable(number.specialise())
 
 
-def _later_text(tracer: Tracer, value: ComputedVariable, specification: VariableTracker) -> VariableTracker:
+def _later_text(tracer: Tracer, value: DeferredVariable, specification: VariableTracker) -> VariableTracker:
     """A text that is written after the graph, with a specification of its own."""
     if _is_empty(specification):
         return strings.as_text(value)
@@ -98,8 +98,8 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     """``!s``, ``!r``, ``!a`` or nothing."""
     if not conversion:
         return value
-    value = kept(tracer, value)
-    if is_computed(value):
+    value = realise_unless_deferred(tracer, value)
+    if is_deferred(value):
         return strings.NumberTextVariable(f"{{!{conversion}}}", [value])
     if isinstance(value, SymbolicVariable):
         return strings.of_number(value, f"{{!{conversion}}}")

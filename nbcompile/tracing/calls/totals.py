@@ -18,8 +18,8 @@ from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.computed import ComputedVariable, can_wait
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable, can_be_deferred
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 IS_COMPENSATED = sys.version_info >= (3, 12)
@@ -64,8 +64,8 @@ def _of_numbers(tracer: Tracer, numbers: Sequence[VariableTracker]) -> VariableT
     if not _is_rounded_once(numbers):
         if all(number.is_constant() for number in numbers):
             return ConstantVariable(sum_of(*(number.constant() for number in numbers)))  # type: ignore[arg-type]
-        if can_wait(numbers):
-            return ComputedVariable(sum_of, numbers)
+        if can_be_deferred(numbers):
+            return DeferredVariable(sum_of, numbers)
     total = numbers[0]
     for number in numbers[1:]:
         total = operations.binary(tracer, "+", total, number)

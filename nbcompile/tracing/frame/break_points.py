@@ -205,8 +205,8 @@ def find_generator_closed_late(
     frames = [SuspendedFrame(frame, index, rest) for index, _ in broken.targets]
     frames += [SuspendedFrame(caller, caller.pc, caller.stack) for caller in callers]
     for generator in interpreter.generators:
-        is_passed_on = generator.lives_on and generator.is_in_block()
-        if is_passed_on and may_release(interpreter, frames, outermost, generator):
+        is_returned = generator.lives_on and generator.is_in_block()
+        if is_returned and may_release(interpreter, frames, outermost, generator):
             return generator
     return None
 

@@ -26,7 +26,7 @@ from nbcompile.tracing.frame.reconstruct_iterators import class_of, remade
 from nbcompile.tracing.frame.step_description import first_line
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.exceptions import (
@@ -365,7 +365,7 @@ class GeneratorVariable(IteratorVariable):
             raise
         if outcome.yielded:
             self.given += 1
-            return kept(self.interpreter, outcome.value)
+            return realise_unless_deferred(self.interpreter, outcome.value)
         self.finished = True
         self.ending = outcome.value
         return None

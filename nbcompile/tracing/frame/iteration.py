@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from nbcompile.tracing.frame.inlining import GeneratorVariable
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -24,7 +24,7 @@ def until_stop(
 ) -> VariableTracker | None:
     """Return the result of an iterator's step; None if it raised StopIteration."""
     try:
-        return kept(tracer, step())
+        return realise_unless_deferred(tracer, step())
     except ObservedException as error:
         if issubclass(error.value.python_type(), StopIteration):
             iterator.ending = error.value.get_attribute(tracer, "value")

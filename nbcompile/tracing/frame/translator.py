@@ -32,7 +32,13 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls.attributes import is_module_scope
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.frame import instruction_table
-from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import (
+    LazyVariable,
+    NullVariable,
+    VariableTracker,
+    realise,
+    realise_unless_deferred,
+)
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable, set_context
@@ -241,9 +247,9 @@ class Translator:
         """The top, looked at from now on."""
         return realise(self.interpreter, self.stack.pop())
 
-    def pop_stored(self) -> VariableTracker:
-        """The top, to be stored in an object: what Python computes after the graph stays so."""
-        return kept(self.interpreter, self.stack.pop())
+    def pop_keeping_deferred(self) -> VariableTracker:
+        """The top, to be stored in an object: a deferred value stays deferred."""
+        return realise_unless_deferred(self.interpreter, self.stack.pop())
 
     def pop_pair(self) -> tuple[VariableTracker, VariableTracker]:
         """The two topmost, the lower one looked at first, as Python evaluates them."""

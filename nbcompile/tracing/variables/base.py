@@ -213,10 +213,10 @@ class VariableTracker:
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
         """All items, for a list or tuple: also calls the ``__len__`` of a class, as CPython does."""
-        return self.passed_on(tracer)
+        return self.unpack_keeping_deferred(tracer)
 
-    def passed_on(self, tracer: Tracer) -> list[VariableTracker]:
-        """All items, in order, of which a lazy one may stay lazy."""
+    def unpack_keeping_deferred(self, tracer: Tracer) -> list[VariableTracker]:
+        """All items, in order; deferred ones stay deferred."""
         return self.unpack(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
@@ -318,8 +318,8 @@ class LazyVariable(VariableTracker):
     In torch: torch/_dynamo/variables/lazy.py
     """
 
-    is_computed = False
-    """True of a value that Python computes after the graph (computed.py)."""
+    is_deferred = False
+    """True for a value that Python computes after the graph (deferred.py)."""
 
     def __init__(self, value: object, source: Source | None) -> None:
         self.value = value
@@ -352,14 +352,14 @@ def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
     return tracker.realise(tracer) if isinstance(tracker, LazyVariable) else tracker
 
 
-def is_computed(tracker: VariableTracker) -> bool:
+def is_deferred(tracker: VariableTracker) -> bool:
     """True for a value that Python computes after the graph, and that nothing has needed yet."""
-    return isinstance(tracker, LazyVariable) and tracker.is_computed and tracker.realised is None
+    return isinstance(tracker, LazyVariable) and tracker.is_deferred and tracker.realised is None
 
 
-def kept(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """A tracker that is passed on: a computed value stays one, another lazy one is realised."""
-    return tracker if is_computed(tracker) else realise(tracer, tracker)
+def realise_unless_deferred(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
+    """The tracker itself if its value is deferred, else that of its value, which is guarded from now on."""
+    return tracker if is_deferred(tracker) else realise(tracer, tracker)
 
 
 class NullVariable(VariableTracker):

@@ -20,7 +20,14 @@ from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, is_computed, kept, realise
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    VariableTracker,
+    is_deferred,
+    realise,
+    realise_unless_deferred,
+)
 
 SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 
@@ -168,9 +175,11 @@ class ConstantMethodVariable(VariableTracker):
 
     def _formatted(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
         """``template.format(...)`` of texts that are written after the graph; None for other calls."""
-        if self.name != "format" or not isinstance(self.owner.value, str) or not any(map(is_computed, arguments)):
+        if self.name != "format" or not isinstance(self.owner.value, str) or not any(map(is_deferred, arguments)):
             return None
-        return tracer.format_string(self.owner.value, [kept(tracer, value) for value in arguments], keywords)
+        return tracer.format_string(
+            self.owner.value, [realise_unless_deferred(tracer, value) for value in arguments], keywords
+        )
 
     def _join(self, tracer: Tracer, values: Sequence[VariableTracker]) -> VariableTracker | None:
         separator = self.owner.value
@@ -178,9 +187,9 @@ class ConstantMethodVariable(VariableTracker):
             return None
         if values[0].is_constant() and not hasattr(values[0].python_type(), "__iter__"):
             tracer.evaluate(separator.join, (values[0].constant(),))  # raises Python's error: not an iterable
-        parts = [kept(tracer, part) for part in values[0].passed_on(tracer)]
-        if (later := tracer.join_texts(separator, parts)) is not None:
-            return later
+        parts = [realise_unless_deferred(tracer, part) for part in values[0].unpack_keeping_deferred(tracer)]
+        if (deferred_result := tracer.join_texts(separator, parts)) is not None:
+            return deferred_result
         parts = [realise(tracer, part) for part in parts]
         if not all(part.is_constant() for part in parts):
             return None

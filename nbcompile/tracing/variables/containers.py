@@ -23,7 +23,7 @@ import torch
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.class_facts import type_of_method
 from nbcompile.tracing.variables.constant import ConstantVariable
 
@@ -57,8 +57,8 @@ class BuiltinMethodVariable(VariableTracker):
         return reconstruction.attribute(from_owner, self.name)
 
 
-STORING = frozenset(("append", "appendleft", "insert", "setdefault", "__setitem__"))
-"""Methods that store their last argument as it is: what Python computes after the graph stays so."""
+STORING_METHODS = frozenset(("append", "appendleft", "insert", "setdefault", "__setitem__"))
+"""Methods that store their last argument without reading it: a deferred value stays deferred."""
 OPERATOR_METHODS: dict[str, Callable[..., object]] = {
     f"__{name.strip('_')}__": getattr(operator, name)
     for name in (
@@ -148,10 +148,10 @@ class ContainerVariable(VariableTracker):
 
 
 def _operands(tracer: Tracer, name: str, arguments: Arguments) -> list[VariableTracker]:
-    stored = 1 if name in STORING and arguments else 0
+    stored = 1 if name in STORING_METHODS and arguments else 0
     read = len(arguments) - stored
     operands = [realise(tracer, value) for value in arguments[:read]]
-    return operands + [kept(tracer, value) for value in arguments[read:]]
+    return operands + [realise_unless_deferred(tracer, value) for value in arguments[read:]]
 
 
 _CONSTRUCTIBLE = frozenset(

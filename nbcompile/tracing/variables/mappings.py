@@ -17,7 +17,7 @@ from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, 
 from nbcompile.capture.source import ItemSource, Source, ValueSource
 from nbcompile.tracing.polyfills.builtins import fromkeys
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
@@ -136,7 +136,7 @@ class DictVariable(ContainerVariable):
         if entry is None:
             self._has(tracer, key, hashed)
             return self._missing(tracer, key)
-        value = kept(tracer, entry[1])
+        value = realise_unless_deferred(tracer, entry[1])
         # The realised tracker replaces the lazy one, so that the value is one object however often it is read.
         if value is not entry[1]:
             self.entries[hashed] = (entry[0], value)

@@ -60,7 +60,7 @@ class DrawnVariable(SymbolicVariable):
     def python_type(self) -> type:
         return self.kind
 
-    def is_read_later(self) -> bool:
+    def is_unbacked(self) -> bool:
         return True
 
 

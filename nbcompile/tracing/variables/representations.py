@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables.base import VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.cells import CellVariable
-from nbcompile.tracing.variables.computed import ComputedVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
@@ -85,8 +85,8 @@ class _ReprTarget:
 
     def text(self, value: VariableTracker) -> VariableTracker:
         """``repr`` of an item."""
-        found = kept(self.tracer, self.tracer.call(self.tracer.wrap(repr, None), [value]))
-        assert isinstance(found, (ConstantVariable, TextVariable, ComputedVariable))
+        found = realise_unless_deferred(self.tracer, self.tracer.call(self.tracer.wrap(repr, None), [value]))
+        assert isinstance(found, (ConstantVariable, TextVariable, DeferredVariable))
         return found
 
     def listed(self, values: Iterable[VariableTracker]) -> list[VariableTracker]:
@@ -102,13 +102,13 @@ class _ReprTarget:
 
 
 def _sequence(shown: _ReprTarget) -> Pieces:
-    items = shown.value.passed_on(shown.tracer)
+    items = shown.value.unpack_keeping_deferred(shown.tracer)
     return shown.within("[", shown.listed(items), "]")
 
 
 def _tuple(shown: _ReprTarget) -> Pieces:
     value: TupleVariable = shown.value
-    items = value.passed_on(shown.tracer)
+    items = value.unpack_keeping_deferred(shown.tracer)
     fields = getattr(shown.cls, "_fields", None)
     if has_methods_in_python(shown.cls):
         return None  # a ``__repr__`` of the program, which Python calls after the graph
@@ -127,12 +127,12 @@ def _tuple(shown: _ReprTarget) -> Pieces:
 def _deque(shown: _ReprTarget) -> Pieces:
     value: DequeVariable = shown.value
     after = "])" if value.maxlen is None else f"], maxlen={value.maxlen})"
-    return shown.within(f"{shown.name}([", shown.listed(value.passed_on(shown.tracer)), after)
+    return shown.within(f"{shown.name}([", shown.listed(value.unpack_keeping_deferred(shown.tracer)), after)
 
 
 def _set(shown: _ReprTarget) -> Pieces:
     value: SetVariable = shown.value
-    items = value.passed_on(shown.tracer)
+    items = value.unpack_keeping_deferred(shown.tracer)
     if len(items) > 1 and not all(item.is_constant() for item in items):
         return None  # the order of objects is that of their addresses
     if not items:
@@ -173,7 +173,7 @@ def _with_factory(shown: _ReprTarget, entries: Sequence[VariableTracker]) -> lis
 
 
 def _view(shown: _ReprTarget) -> Pieces:
-    return shown.within(f"{shown.name}([", shown.listed(shown.value.passed_on(shown.tracer)), "])")
+    return shown.within(f"{shown.name}([", shown.listed(shown.value.unpack_keeping_deferred(shown.tracer)), "])")
 
 
 def _partial(shown: _ReprTarget) -> Pieces:

@@ -26,7 +26,7 @@ from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutatio
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker, is_computed, kept, realise
+from nbcompile.tracing.variables.base import VariableTracker, is_deferred, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
@@ -80,8 +80,8 @@ class SequenceVariable(ContainerVariable):
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         return [self.at(tracer, index) for index in range(len(self.items))]
 
-    def passed_on(self, tracer: Tracer) -> list[VariableTracker]:
-        return [kept(tracer, item) for item in self.items]
+    def unpack_keeping_deferred(self, tracer: Tracer) -> list[VariableTracker]:
+        return [realise_unless_deferred(tracer, item) for item in self.items]
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return ConstantVariable(len(self.items))
@@ -100,7 +100,7 @@ class SequenceVariable(ContainerVariable):
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
             tracer.evaluate(self.empty().__getitem__, (index,))  # raises: the sequence is empty
-        return self.items[index] if is_computed(self.items[index]) else self.at(tracer, index)
+        return self.items[index] if is_deferred(self.items[index]) else self.at(tracer, index)
 
     def _index(self, tracer: Tracer, key: VariableTracker) -> Any:
         """A subscript as a number or slice."""
@@ -229,7 +229,7 @@ class ListVariable(SequenceVariable):
         if not -len(self.items) <= position < len(self.items):
             tracer.raise_exception(IndexError, "pop index out of range")
         self.mark_mutated(tracer)
-        return kept(tracer, self.items.pop(position))
+        return realise_unless_deferred(tracer, self.items.pop(position))
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         for index in self.matches(tracer, item):

@@ -100,7 +100,7 @@ def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
     """Constant by which a list is sorted; the tracker if there is none."""
     key = realise(tracer, key)
     if isinstance(key, SymbolicVariable):  # the order of two sizes is guarded, and not the sizes
-        return key.specialise() if key.is_read_later() else key.example
+        return key.specialise() if key.is_unbacked() else key.example
     if isinstance(key, ContainerVariable) and key.python_type() is tuple:
         parts = [_sort_key(tracer, item) for item in key.unpack(tracer)]
         return key if any(isinstance(part, VariableTracker) for part in parts) else tuple(parts)

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker, is_computed
-from nbcompile.tracing.variables.computed import ComputedVariable
+from nbcompile.tracing.variables.base import VariableTracker, is_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deferred import DeferredVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -49,7 +49,7 @@ class TextVariable(VariableTracker):
         return Call(Constant(str.format, "format"), (Constant(self.template), *values))
 
 
-class NumberTextVariable(ComputedVariable):
+class NumberTextVariable(DeferredVariable):
     """A string of constants and backed numbers: an operation that needs its characters specialises the numbers."""
 
     def __init__(self, template: str, values: Sequence[VariableTracker]) -> None:
@@ -62,12 +62,12 @@ class NumberTextVariable(ComputedVariable):
 
 def of_number(number: SymbolicVariable, field: str) -> VariableTracker:
     """A number as text, by a replacement field as of ``str.format``: ``{!r}``."""
-    return TextVariable(field, [number]) if number.is_read_later() else NumberTextVariable(field, [number])
+    return TextVariable(field, [number]) if number.is_unbacked() else NumberTextVariable(field, [number])
 
 
 def as_text(value: VariableTracker) -> VariableTracker:
     """A string that Python computes after the graph, as a text with one field; any other value itself."""
-    if is_computed(value) and not isinstance(value, NumberTextVariable):
+    if is_deferred(value) and not isinstance(value, NumberTextVariable):
         return NumberTextVariable("{}", [value])
     return value
 

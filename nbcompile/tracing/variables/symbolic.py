@@ -66,7 +66,7 @@ class SymbolicVariable(VariableTracker):
         # A dict compares its keys, and two symbolic sizes may be equal in one call and different in the next.
         return self.specialise()
 
-    def is_read_later(self) -> bool:
+    def is_unbacked(self) -> bool:
         """True if the number is unbacked: read from a tensor, or drawn at random."""
         return not self.example.node.has_hint()
 

@@ -92,7 +92,7 @@ STORED = {
     "list": _in_a_list, "dict": _in_a_dict, "attribute": _in_an_object, "global": _in_a_global,
     "generator": _from_a_generator, "unpacked": _unpacked,
 }  # fmt: skip
-LATER = {
+DEFERRED = {
     "gcd": lambda x, n: (x + n, math.gcd(n, 6), math.gcd(n, 2 * n, 8), math.lcm(n, 4)),
     "roots": lambda x, n: (x + n, math.isqrt(n), math.comb(n, 2), math.perm(n, 2), math.factorial(n)),
     "bases": lambda x, n: (x + n, bin(n), hex(n), oct(n), chr(n), ascii(n)),
@@ -117,7 +117,7 @@ NEEDED = {
     "operand": lambda x, n: x * math.gcd(n, 6),
     "branch": lambda x, n: x + 1 if math.gcd(n, 6) == 1 else x - 1,
     "size": lambda x, n: torch.ones(math.isqrt(n)),
-    "later operand": lambda x, n: (lambda k, text: (x * k, text, k))(math.gcd(n, 6), f"{n}"),
+    "deferred operand": lambda x, n: (lambda k, text: (x * k, text, k))(math.gcd(n, 6), f"{n}"),
 }
 
 
@@ -133,11 +133,11 @@ def _graphs(function: Callable[..., object], values: tuple[int, ...] = VALUES, *
 
 
 @pytest.mark.usefixtures("nothing_compiled")
-@pytest.mark.parametrize("name", LATER)
+@pytest.mark.parametrize("name", DEFERRED)
 def test_a_result_that_no_operator_needs_is_computed_after_the_graph(name: str) -> None:
     """Seven values take two graphs: one for the first value, and one for all others."""
-    assert _graphs(LATER[name]) == 2
-    assert _graphs(LATER[name], fullgraph=True) == 2
+    assert _graphs(DEFERRED[name]) == 2
+    assert _graphs(DEFERRED[name], fullgraph=True) == 2
 
 
 @pytest.mark.usefixtures("nothing_compiled")

@@ -106,7 +106,11 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
     expect_argument(frame, function, "*", positional)
     if keywords is not None:
         expect_argument(frame, function, "**", keywords)
-    arguments = positional.items if isinstance(positional, TupleVariable) else positional.passed_on(frame.interpreter)
+    arguments = (
+        positional.items
+        if isinstance(positional, TupleVariable)
+        else positional.unpack_keeping_deferred(frame.interpreter)
+    )
     named: dict[str, VariableTracker] = {}
     # The dict that ``f(**kw)`` builds is new: its values are known. One from outside is read key by key, which guards
     # what is read.

@@ -19,7 +19,14 @@ from nbcompile.tracing.calls import deferred
 from nbcompile.tracing.calls.attributes import module_source
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
-from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, is_computed, kept, realise
+from nbcompile.tracing.variables.base import (
+    LazyVariable,
+    NullVariable,
+    VariableTracker,
+    is_deferred,
+    realise,
+    realise_unless_deferred,
+)
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
@@ -157,7 +164,7 @@ def _store_name(frame: Translator, instruction: Instruction) -> None:
 @handles("STORE_GLOBAL")
 def _store_global(frame: Translator, instruction: Instruction) -> None:
     frame.interpreter.side_effects.store_global(
-        frame.interpreter, frame.scope, str(instruction.argval), frame.pop_stored()
+        frame.interpreter, frame.scope, str(instruction.argval), frame.pop_keeping_deferred()
     )
 
 
@@ -245,7 +252,7 @@ def _load_attr(frame: Translator, instruction: Instruction) -> None:
 @handles("LOAD_METHOD")
 def _load_method(frame: Translator, instruction: Instruction) -> None:
     name = str(instruction.argval)
-    owner = kept(frame.interpreter, frame.pop_raw())
+    owner = realise_unless_deferred(frame.interpreter, frame.pop_raw())
     # A method that was looked up on a tracker is bound already, so the slot for ``self`` is always NULL.
     if (method := deferred.method(owner, name)) is not None:
         frame.push(NullVariable())
@@ -267,7 +274,7 @@ def _load_super_attr(frame: Translator, instruction: Instruction) -> None:
 @handles("STORE_ATTR")
 def _store_attr(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
-    value = frame.pop_stored() if isinstance(owner, ObjectVariable) else frame.pop()
+    value = frame.pop_keeping_deferred() if isinstance(owner, ObjectVariable) else frame.pop()
     owner.set_attribute(frame.interpreter, str(instruction.argval), value)
 
 
@@ -286,7 +293,7 @@ def _subscript(frame: Translator, instruction: Instruction) -> None:
 @handles("STORE_SUBSCR")
 def _store_subscript(frame: Translator, instruction: Instruction) -> None:
     owner, key = frame.pop_pair()
-    value = frame.pop_stored() if isinstance(owner, ContainerVariable) else frame.pop()
+    value = frame.pop_keeping_deferred() if isinstance(owner, ContainerVariable) else frame.pop()
     owner.set_item(frame.interpreter, key, value)
 
 
@@ -314,7 +321,7 @@ def _copy(frame: Translator, instruction: Instruction) -> None:
     position = -(instruction.arg or 1)
     # Both slots must hold one tracker: two lazy ones of one value would be realised apart, as two objects.
     value = frame.stack[position]
-    if isinstance(value, LazyVariable) and not is_computed(value):
+    if isinstance(value, LazyVariable) and not is_deferred(value):
         value = frame.stack[position] = realise(frame.interpreter, value)
     frame.push(value)
 

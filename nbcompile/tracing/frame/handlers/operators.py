@@ -11,7 +11,7 @@ from nbcompile.tracing.calls import comparisons, deferred, membership, operation
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables import strings
-from nbcompile.tracing.variables.base import NullVariable, VariableTracker, kept, realise
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
@@ -22,9 +22,9 @@ from nbcompile.tracing.variables.slices import slice_of
 @handles("BINARY_OP")
 def _binary(frame: Translator, instruction: Instruction) -> None:
     symbol = str(instruction.argval)
-    if (later := deferred.binary(frame.interpreter, symbol.removesuffix("="), *frame.stack[-2:])) is not None:
+    if (deferred_result := deferred.binary(frame.interpreter, symbol.removesuffix("="), *frame.stack[-2:])) is not None:
         del frame.stack[-2:]
-        frame.push(later)
+        frame.push(deferred_result)
         return
     left, right = frame.pop_pair()
     # ``x += 1`` and ``x + 1`` are one opcode; the argument says which.
@@ -59,9 +59,11 @@ def _to_bool(frame: Translator, instruction: Instruction) -> None:
 
 @handles("COMPARE_OP")
 def _compare(frame: Translator, instruction: Instruction) -> None:
-    if (later := deferred.comparison(frame.interpreter, str(instruction.argval), *frame.stack[-2:])) is not None:
+    if (
+        deferred_result := deferred.comparison(frame.interpreter, str(instruction.argval), *frame.stack[-2:])
+    ) is not None:
         del frame.stack[-2:]
-        frame.push(later)
+        frame.push(deferred_result)
         return
     left, right = frame.pop_pair()
     frame.push(comparisons.compare(frame.interpreter, str(instruction.argval), left, right))
@@ -130,7 +132,7 @@ def _target(frame: Translator, instruction: Instruction) -> VariableTracker:
 
 @handles("LIST_APPEND")
 def _append(frame: Translator, instruction: Instruction) -> None:
-    item = frame.pop_stored()
+    item = frame.pop_keeping_deferred()
     _target(frame, instruction).call_method(frame.interpreter, "append", [item], {})
 
 
@@ -142,7 +144,7 @@ def _add(frame: Translator, instruction: Instruction) -> None:
 
 @handles("MAP_ADD")
 def _map_add(frame: Translator, instruction: Instruction) -> None:
-    value, key = frame.pop_stored(), frame.pop()
+    value, key = frame.pop_keeping_deferred(), frame.pop()
     _target(frame, instruction).set_item(frame.interpreter, key, value)
 
 
@@ -207,7 +209,7 @@ def _called(frame: Translator, instruction: Instruction) -> VariableTracker:
 
 @handles("LIST_TO_TUPLE")
 def _to_tuple(frame: Translator, instruction: Instruction) -> None:
-    frame.push(TupleVariable(frame.pop().passed_on(frame.interpreter)))
+    frame.push(TupleVariable(frame.pop().unpack_keeping_deferred(frame.interpreter)))
 
 
 def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker]:
@@ -277,5 +279,5 @@ def _format_with(frame: Translator, instruction: Instruction) -> None:
 
 @handles("BUILD_STRING")
 def _string(frame: Translator, instruction: Instruction) -> None:
-    parts = [kept(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
+    parts = [realise_unless_deferred(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
     frame.push(strings.join(parts))

@@ -1,4 +1,4 @@
-"""Values that Python computes after the graph: one object, however often it is used."""
+"""Deferred values, which Python computes after the graph: one object, however often it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import nbcompile
 
 
 @pytest.mark.usefixtures("nothing_compiled")
-def test_a_computed_value_is_one_object() -> None:
+def test_a_deferred_value_is_one_object() -> None:
     """A number and a text that are returned twice are the same object, as in eager mode."""
 
     def f(x, n):

@@ -1,10 +1,11 @@
-"""A value that Python computes after the graph, from numbers of the graph: ``math.gcd(n, 6)``.
+"""A deferred value: Python computes it after the graph, from numbers of the graph, as ``math.gcd(n, 6)``.
 
     r = math.gcd(n, 6)     no node, no guard: the residual program calls math.gcd
     return x + n, r
     return x + r           a graph needs the number now: a graph break, behind which it is an int like any other
 
-The function is pure, its result is of the same type for all values, and it does not raise: who creates one guards that.
+The function is pure, its result is of the same type for all values, and it does not raise: the code that creates a
+deferred value adds the guards for this.
 
 In torch: nothing; such a call breaks the graph, or specialises the numbers. Read next: strings.py
 """
@@ -16,15 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, is_computed
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, is_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 
-class ComputedVariable(LazyVariable):
+class DeferredVariable(LazyVariable):
     """``function(*operands)``; what needs its value breaks the graph, or specialises the numbers."""
 
-    is_computed = True
+    is_deferred = True
 
     def __init__(self, function: Callable[..., object], operands: Sequence[VariableTracker]) -> None:
         self.function = function
@@ -58,7 +59,7 @@ class ComputedVariable(LazyVariable):
     def numbers(self) -> Iterator[SymbolicVariable]:
         """The numbers of the graph on which the value depends."""
         for operand in self.operands:
-            if isinstance(operand, ComputedVariable):
+            if isinstance(operand, DeferredVariable):
                 yield from operand.numbers()
             elif isinstance(operand, SymbolicVariable):
                 yield operand
@@ -85,16 +86,21 @@ def _of_this_call(operand: VariableTracker) -> object:
 
 
 def _specialised(operand: VariableTracker) -> object:
-    if isinstance(operand, (ComputedVariable, SymbolicVariable)):
+    if isinstance(operand, (DeferredVariable, SymbolicVariable)):
         return operand.specialise()
     return operand.constant()
 
 
-def can_wait(values: Sequence[VariableTracker]) -> bool:
-    """Return whether each value is a constant or known after the graph, and at least one of them only then."""
-    later = [is_computed(value) or _is_backed(value) for value in values]
-    return any(later) and all(is_later or value.is_constant() for value, is_later in zip(values, later, strict=True))
+def can_be_deferred(values: Sequence[VariableTracker]) -> bool:
+    """Return whether a call with these operands can be deferred: each is a constant, deferred, or a backed number.
+
+    If all are constants, the call is computed now.
+    """
+    known_after = [is_deferred(value) or _is_backed(value) for value in values]
+    return any(known_after) and all(
+        is_known_after or value.is_constant() for value, is_known_after in zip(values, known_after, strict=True)
+    )
 
 
 def _is_backed(value: VariableTracker) -> bool:
-    return isinstance(value, SymbolicVariable) and not value.is_read_later()
+    return isinstance(value, SymbolicVariable) and not value.is_unbacked()
