@@ -103,7 +103,7 @@ def _parts_of(box: Tag) -> Iterator[Slide]:
                 yield _slide(child, 4 + len(child.find_all("p", recursive=False)))
         elif "n-frame" in (child.get("class") or []):
             yield from _parts_of_frame(child)
-        elif questions := child.select(".n-ask > li"):
+        elif questions := child.select(".n-questions > li"):
             yield from (_question(each, number) for number, each in enumerate(questions, 1))
         elif child.name == "details" and not child.get("data-s"):
             yield from _parts_of(child)  # hidden answers, frames of libraries
@@ -161,7 +161,7 @@ class _TableNumber:
 
 
 def _question(item: Tag, number: int) -> Slide:
-    listed = Markup('<ol class="n-ask" start="{}">{}</ol>').format(number, Markup(item))
+    listed = Markup('<ol class="n-questions" start="{}">{}</ol>').format(number, Markup(item))
     return Slide(_framed(listed), 4 + len(item.select("ol > li")), needs_code=True)
 
 

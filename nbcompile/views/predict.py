@@ -4,7 +4,7 @@
         Answer: b. The graph break B1 (print) ended 0/0 at line 3; 1/0 resumes after it.
     Which entry of `f` accepts a call with x one longer in dimension 0 (4 instead of 3)?
         a. 0/0    b. none: it is compiled again
-        Answer: b. 0/0 refuses, for this does not hold: x has size 3 in dimension 0.
+        Answer: b. 0/0 rejects the call, as this does not hold: x has size 3 in dimension 0.
 
 All choices, answers and reasons are computed from the record, and hypothetical calls are evaluated by the guards
 themselves. Without scripts an answer unfolds below each question.
@@ -193,7 +193,7 @@ def _entry_question(frames: tuple[CompiledFrame, ...], call: Values, text: str) 
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)
     choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs eagerly")
     reasons = [
-        f"`{entry.id}` refuses, for this does not hold: {guard.words or facts.readable(guard.condition)}"
+        f"`{entry.id}` rejects the call, as this does not hold: {guard.words or facts.readable(guard.condition)}"
         for entry, guard in zip(newest, refused, strict=True)
         if guard is not None
     ]
@@ -247,7 +247,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
         return None
     items = [tag("li", _question(each), data_a=each.answer) for each in chosen_questions]
     about = f"{facts.count(len(chosen_questions), 'question')}; the answers are worked out from the record"
-    return section("predict", "Predict", tag("ol", items, class_="n-ask"), more, about=about, is_open=True)
+    return section("predict", "Predict", tag("ol", items, class_="n-questions"), more, about=about, is_open=True)
 
 
 def _question(question: Question) -> Markup:

@@ -116,7 +116,7 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, is_open:
         no = refusals.refusal(record, failed)
         condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
         remedies = [tag("div", text, class_="n-quiet") for text in recompile_causes.remedies(failed)]
-        expected = tag("td", code(no.expected) if no.expected else None, class_="n-want")
+        expected = tag("td", code(no.expected) if no.expected else None, class_="n-expected")
         got = no.actual or read(no, frame)
         actual = tag("td", code(got) if got else None, class_="n-now")
         at = stack(no.stack[-1:]) if no.stack else None

@@ -17,7 +17,7 @@ SECTIONS = {
     "tree": "the frames as a tree: calls and resume functions",
     "breaks": "distinct graph breaks, with their causes and hints",
     "recompilations": "which guard failed, what it expected, what it got",
-    "what_if": "change the call: which entry would it hit, which guard refuses",
+    "what_if": "change the call: which entry would it hit, which guard fails",
     "source": "your source, line by line: what happened to it",
     "steps": "the symbolic interpreter, instruction by instruction (recorded with --steps)",
     "graph": "the captured FX graph",

@@ -49,7 +49,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     )
 
 
-_ABOUT = "which entry would it hit, and which guard refuses"
+_ABOUT = "which entry would it hit, and which guard fails"
 
 
 def compiled_calls(record: Record) -> list[tuple[CompiledFrame, ...]]:

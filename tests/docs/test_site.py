@@ -308,7 +308,7 @@ def test_every_page_of_the_book_asks_a_question_that_keys_answer(chromium):
     page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
     for row in rows():
         page.goto((SITE / row.page).with_suffix(".html").as_uri())
-        question = page.locator(".n-ask > li").first
+        question = page.locator(".n-questions > li").first
         assert question.locator("ol > li").count() >= 2, row.page
         right = int(question.get_attribute("data-a"))
         button = question.locator("ol > li button").nth(right)

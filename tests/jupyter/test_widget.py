@@ -119,8 +119,8 @@ async ([module, page]) => {
   const seen = { live: el.querySelectorAll(".nbc[data-up]").length, drawings: el.querySelectorAll("svg").length };
   press(".n-src [data-n]");
   seen.lit = el.querySelectorAll("svg .n-on").length;
-  press(".n-ask button");
-  seen.answered = el.querySelectorAll(".n-ask details[open]").length;
+  press(".n-questions button");
+  seen.answered = el.querySelectorAll(".n-questions details[open]").length;
   seen.verdict = el.querySelector(".n-what .n-callout").textContent;
   return seen;
 }

@@ -65,7 +65,7 @@ def test_a_question_is_below_its_code():
     """Each question of --predict has a slide with the program; hidden outputs come after all of them."""
     cell = new_code_cell("%%compile --predict\nf(x)", outputs=[picture(sample.simple(), "predict", "graph")])
     [column] = columns(new_notebook(cells=[new_markdown_cell("## Predict"), cell]))
-    asked = [index for index, slide in enumerate(column) if "n-ask" in slide.content]
+    asked = [index for index, slide in enumerate(column) if "n-questions" in slide.content]
     assert asked and all("%%compile --predict" in column[index].content.striptags() for index in asked)
     assert all(column[index].content.count("data-a=") == 1 for index in asked)
     assert max(asked) < next(index for index, slide in enumerate(column) if 'data-s="graph"' in slide.content)

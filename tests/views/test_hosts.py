@@ -349,9 +349,9 @@ def test_a_journey_without_a_mouse(browser_page):
     assert slider.evaluate("each => each.ariaValueText") != before
 
     shown, _ = opened(browser_page, "predict", "static", "light", 1280)
-    shown.locator(".n-ask button").first.focus()
+    shown.locator(".n-questions button").first.focus()
     shown.keyboard.press("Space")
-    assert shown.locator(".n-ask details").first.evaluate("each => each.open")
+    assert shown.locator(".n-questions details").first.evaluate("each => each.open")
 
 
 # --- paper, and people who mean harm -----------------------------------------------------------

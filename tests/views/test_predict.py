@@ -89,7 +89,7 @@ def test_the_page_keeps_the_score_and_hides_the_rest(browser_page):
     asked = predict.questions(record)
     page = browser_page(html.render(record, ["predict", "summary", "source"]))
     assert not page.locator(".n-src").first.is_visible()
-    items = page.locator(".n-ask > li")
+    items = page.locator(".n-questions > li")
     assert items.count() == len(asked)
     for index, question in enumerate(asked):
         buttons = items.nth(index).locator("button")
@@ -101,7 +101,7 @@ def test_the_page_keeps_the_score_and_hides_the_rest(browser_page):
             "`", ""
         )
     items.first.locator("button").nth(asked[0].answer).click()
-    status = page.locator(".n-ask + [role=status]").inner_text()
+    status = page.locator(".n-questions + [role=status]").inner_text()
     assert status.endswith(f"{len(asked) - 1} right of {len(asked)}, {len(asked)} questions in all.")
     page.get_by_text("Reveal", exact=True).click()
     assert page.locator(".n-src").first.is_visible()
@@ -111,8 +111,8 @@ def test_the_page_keeps_the_score_and_hides_the_rest(browser_page):
 def test_without_scripts_answers_unfold(browser_page):
     """Without scripts the questions, their choices and answers unfold."""
     page = browser_page(html.render(sample.simple(), "predict"), java_script_enabled=False)
-    answer = page.locator(".n-ask details p").first
+    answer = page.locator(".n-questions details p").first
     assert not answer.is_visible()
-    page.locator(".n-ask summary").first.click()
+    page.locator(".n-questions summary").first.click()
     assert answer.is_visible()
-    assert page.locator(".n-ask button").count() == 0
+    assert page.locator(".n-questions button").count() == 0

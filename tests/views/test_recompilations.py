@@ -70,7 +70,7 @@ def test_what_changed_between_entries(record):
         "- return (mul,)", "+ return (add,)",
     ]  # fmt: skip
     shown = html.render(record, "recompilations", assets=False)
-    assert "<td class=n-want><code>2 to 5</code></td><td class=n-now><code>6</code></td>" in shown
+    assert "<td class=n-expected><code>2 to 5</code></td><td class=n-now><code>6</code></td>" in shown
     assert "(tried: it helps)" in shown
 
 

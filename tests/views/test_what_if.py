@@ -312,7 +312,7 @@ def test_the_form_works_by_keyboard(browser_page):
     assert verdict.inner_text() == "Hit: 0/1 runs. Nothing is compiled.", (
         "the entry for any size is newer than that for 3"
     )
-    assert page.locator(".n-entry output").all_inner_texts() == ["refuses", "accepts", "not checked"]
+    assert page.locator(".n-entry output").all_inner_texts() == ["rejects", "accepts", "not checked"]
     page.locator(".n-what details").first.locator("summary").press("Enter")
     page.get_by_label("grad mode, your call").select_option("False")
     assert "grad_mode must be True, is False" in verdict.inner_text()

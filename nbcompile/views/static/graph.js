@@ -16,7 +16,7 @@ parts[".n-graph:has(svg)"] = pane => {
   const larger = by(1.25), smaller = by(0.8), fit = () => zoom(Math.min(wide(), 560 / height));
 
   // Text of the table about the selected node; of several, their names.
-  const tell = () => {
+  const describe = () => {
     const on = rows.filter(row => row.ariaCurrent).map(row => [...row.cells].map(wordsOf).filter(Boolean));
     write(about, on.length > 1 ? on.map(([name]) => name).join(", ") : on.flat().join(" · "));
   };
@@ -39,7 +39,7 @@ parts[".n-graph:has(svg)"] = pane => {
     searching("Find a node", find, { onkeydown: next }),
   ));
   pane.after(about);
-  pane.closest(".nbc").addEventListener("n-on", tell);
+  pane.closest(".nbc").addEventListener("n-on", describe);
   pane.onkeydown = ({ key }) => ({ "+": larger, "-": smaller, 0: fit })[key]?.();
   pane.onwheel = event => {
     if (!event.ctrlKey) return;

@@ -14,7 +14,7 @@ const isEvent = ({ lists, steps }, n) =>
 
 parts[".n-steps"] = box => {
   const data = dataOf(box), last = data.steps.length - 1, events = [...data.steps.keys()].filter(n => isEvent(data, n));
-  const said = spoken("n-callout n-info"), panes = element("dl"), rows = all(box, "tbody tr");
+  const status = spoken("n-callout n-info"), panes = element("dl"), rows = all(box, "tbody tr");
   const slider = element("input", { type: "range", max: last, value: 0, ariaLabel: "Step of the interpreter" });
   const code = (text, isNew) => element("code", { className: isNew ? "n-on" : "" }, text);
   const pane = (title, items, old) => [
@@ -30,7 +30,7 @@ parts[".n-steps"] = box => {
       const [begin, end = begin] = rangeOf(row);
       row.classList.toggle("n-on", begin <= n + 1 && n < end);
     }
-    said.replaceChildren(slider.ariaValueText, code(now.instruction), next);
+    status.replaceChildren(slider.ariaValueText, code(now.instruction), next);
     panes.replaceChildren(
       ...pane("stack, top last", now.stack), ...pane(`locals of ${name}`, now.values),
       ...pane("graph so far", now.nodes, old.nodes.length), ...pane("guards so far", now.guards, old.guards.length),
@@ -50,7 +50,7 @@ parts[".n-steps"] = box => {
       button("On to the next event", n => events.find(each => each > n) ?? last),
     ), slider,
     element("div", { className: "n-marks", ariaHidden: true }, ...events.map(n => element("i", { style: `left:${n * 100 / (last || 1)}%` }))),
-    said, panes,
+    status, panes,
   );
   show();
 };

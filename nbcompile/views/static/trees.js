@@ -66,6 +66,6 @@ const evaluate = (tree, call) => {
   if (!op) return constant(tree);
   if (!isOr && op !== "and") return operators[op](...args.map(each => evaluate(each, call)));
   let value = null;
-  args.some(each => truth(value = evaluate(each, call)) === isOr);  // as far as it is asked
+  args.some(each => truth(value = evaluate(each, call)) === isOr);  // up to the first that decides
   return value;
 };

@@ -13,7 +13,7 @@ const prepare = data => {
   };
 };
 
-// For each entry, in the order of trying, the number of the first guard that refuses; -1 where all hold.
+// For each entry, in the order in which they are tried, the number of the first guard that fails; -1 if all hold.
 const judge = (data, call) => data.entries.map(tests => tests.findIndex(test => !holds(test, call)));
 
 // Numbers of the readings that the next compile makes symbols of, after a call that no entry accepts.
@@ -85,17 +85,17 @@ parts[".n-what"] = box => {
   all(box, "thead th:first-child").forEach(each => each.after(element("th", {}, "your call")));
   const names = reads => reads.map(r => labels[r]).join(", ");
   const why = (test, item) => {
-    const [op, r, wanted] = test[0] === "and" ? test.slice(1).find(one => !holds(one, call)) : test;
-    return op === "same" && r >= 0 ? `${labels[r]} must be ${spelled(constant(wanted))}, is ${spelled(call[r])}`
+    const [op, r, expected] = test[0] === "and" ? test.slice(1).find(one => !holds(one, call)) : test;
+    return op === "same" && r >= 0 ? `${labels[r]} must be ${spelled(constant(expected))}, is ${spelled(call[r])}`
       : wordsOf(first(item, "span"));
   };
   const answer = () => {
-    const said = judge(data, call), hit = said.indexOf(-1), reasons = [];
+    const failures = judge(data, call), hit = failures.indexOf(-1), reasons = [];
     all(box, "details.n-entry").forEach((entry, i) => {
-      const failed = said[i], accepts = failed < 0, isAsked = hit < 0 || i <= hit, items = all(entry, "li");
-      const [look, text] = !isAsked ? ["", "not checked"] : accepts ? ["ok", "accepts"] : ["bad", "refuses"];
+      const failed = failures[i], accepts = failed < 0, isChecked = hit < 0 || i <= hit, items = all(entry, "li");
+      const [look, text] = !isChecked ? ["", "not checked"] : accepts ? ["ok", "accepts"] : ["bad", "rejects"];
       Object.assign(first(entry, "output"), { className: `n-chip n-${look}`, textContent: text });
-      items.forEach((item, g) => { item.className = isAsked && (accepts || g <= failed) ? g === failed ? "n-bad" : "n-ok" : ""; });
+      items.forEach((item, g) => { item.className = isChecked && (accepts || g <= failed) ? g === failed ? "n-bad" : "n-ok" : ""; });
       if (!accepts) reasons.push(`${ids[i]}: ${why(data.entries[i][failed], items[failed])}`);
     });
     const { symbols, fixed } = predict(data, call);
@@ -105,15 +105,15 @@ parts[".n-what"] = box => {
     write(verdict, hit < 0 ? `Recompile. ${reasons.join("; ")}. ${next}.` : `Hit: ${ids[hit]} runs. Nothing is compiled.`);
   };
   const fill = () => fills.forEach(each => each());
-  const ask = asked => {
-    call = asked;
+  const query = given => {
+    call = given;
     fill();
     answer();
   };
-  const start = n => ask(Object.assign({}, ...data.calls, data.calls[n]));
+  const start = n => query(Object.assign({}, ...data.calls, data.calls[n]));
   box.prepend(toolbar(...data.ids.map((id, n) => pressable(() => start(n), `as for ${id}`))));
   first(box, ".n-scroll").after(verdict);
   box.onchange = fill;
   start(ids.length - 1);
-  box.nbAsk = ask;  // a kernel has calls, too
+  box.nbQuery = query;  // for calls that a kernel sends
 };

@@ -9,7 +9,7 @@ const render = ({ model, el }) => {
     if (!box) return;
     const answer = () => {
       const call = Object.entries(model.get("call") ?? {}).map(([r, value]) => [r, constant(value)]);
-      if (call.length) box.nbAsk(Object.fromEntries(call));
+      if (call.length) box.nbQuery(Object.fromEntries(call));
       write(result, model.get("result"));
     };
     box.append(result);
