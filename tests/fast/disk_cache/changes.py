@@ -206,7 +206,7 @@ def _of_arguments(function, calls, module):
     for name, change in _tensor_changes().items():
         if tensors or hidden:
             yield f"tensors: {name}", _over_calls(change, _is_plain, function, calls, module)
-        if len({id(each) for each in tensors}) > 1:
+        if len({id(tensor) for tensor in tensors}) > 1:
             yield f"first tensor: {name}", _over_calls(_first_only(change), _is_plain, function, calls, module)
     classes = {type(leaf) for leaf in leaves}
     for name, (cls, change) in NUMBERS.items():
@@ -295,7 +295,7 @@ class _Intercepting:
         self.compiled, self.over = compiled, over
 
     def __call__(self, *arguments, **keywords):
-        return self.compiled(*map(self.over, arguments), **{name: self.over(each) for name, each in keywords.items()})
+        return self.compiled(*map(self.over, arguments), **{name: self.over(value) for name, value in keywords.items()})
 
     def __getattr__(self, name):
         return getattr(self.compiled, name)
@@ -439,7 +439,7 @@ OWNERS = {"torch": torch, "F": F, "torch.Tensor": torch.Tensor, "math": math, "o
 
 
 def _of_torch(function, calls, module):
-    named = {name for each in functions_of(function) for code in _codes(each.__code__) for name in code.co_names}
+    named = {name for one in functions_of(function) for code in _codes(one.__code__) for name in code.co_names}
     for (title, owner), name in itertools.product(OWNERS.items(), sorted(named)):
         value = getattr(owner, name, None)
         if callable(value) and not isinstance(value, type) and not name.startswith("_"):
@@ -585,7 +585,7 @@ def _of_objects(function, calls, module):
 
 
 def _replaced(put, make, value, function, calls, module):
-    with contextlib.suppress(Exception):  # an object that refuses another value is unchanged
+    with contextlib.suppress(Exception):  # an object that raises for another value is unchanged
         put(make(value))
     return function, calls, module
 
@@ -701,11 +701,11 @@ def _edited_names(code):
 
 
 def _edited_operators(code):
-    for each in dis.get_instructions(code):
-        if each.opname == "BINARY_OP" and each.arg in (ADD, SUBTRACT):
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "BINARY_OP" and instruction.arg in (ADD, SUBTRACT):
             raw = bytearray(code.co_code)
-            raw[each.offset + 1] = SUBTRACT if each.arg == ADD else ADD
-            yield f"operator at {each.offset}", code.replace(co_code=bytes(raw))
+            raw[instruction.offset + 1] = SUBTRACT if instruction.arg == ADD else ADD
+            yield f"operator at {instruction.offset}", code.replace(co_code=bytes(raw))
 
 
 def _codes(code):

@@ -85,11 +85,11 @@ def _child(function, arguments, writing):
     signal.alarm(SECONDS)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # torch's log of programs that fail on purpose
     try:
-        told = json.dumps(function(*arguments))
+        message = json.dumps(function(*arguments))
     except BaseException as error:
-        told = json.dumps(f"{type(error).__name__}: {error}"[:500])
+        message = json.dumps(f"{type(error).__name__}: {error}"[:500])
     with os.fdopen(writing, "wb") as pipe:
-        pipe.write(told.encode())
+        pipe.write(message.encode())
     os._exit(0)
 
 
@@ -106,7 +106,7 @@ def prepare():
 # -- A ------------------------------------------------------------------------------------------------------------------
 
 
-def keep(program):
+def fill_store(program):
     """Process A: compile every call of a program, and fill the store."""
     with config.patch(warm_start=True):
         run(program, Generated())
@@ -116,15 +116,15 @@ def keep(program):
 # -- B ------------------------------------------------------------------------------------------------------------------
 
 
-def ask(program, change, and_compile=False):
+def load_and_compare(program, change, and_compile=False):
     """Process B: the changed program in eager mode, and with the store."""
     pair, changed = Pair(), Changed(program, change)
-    wanted = run(changed, EAGER)
+    expected = run(changed, EAGER)
     _count(pair, and_compile)
     with config.patch(warm_start=True):
         found = run(changed, Generated())
-    pair.differences += different(found, wanted)
-    pair.differences += [f"warned: {each}" for each in storage._warned]
+    pair.differences += different(found, expected)
+    pair.differences += [f"warned: {message}" for message in storage._warned]
     return dataclasses.asdict(pair)
 
 
@@ -149,19 +149,19 @@ def _count(pair, and_compile):
 def compiled_anew(program, change):
     """The differences of the changed program from eager mode without a store."""
     changed = Changed(program, change)
-    wanted = run(changed, EAGER)
+    expected = run(changed, EAGER)
     with config.patch(warm_start=False):
-        return different(run(changed, Generated()), wanted)
+        return different(run(changed, Generated()), expected)
 
 
-def different(found, wanted):
+def different(found, expected):
     """The differences of a run from eager mode, call by call; the last digits of floats may differ."""
-    told = [f"internal error: {each.strip().splitlines()[-1]}" for each in found.failures]
-    for index, (ours, theirs) in enumerate(zip(found.calls, wanted.calls, strict=True)):
+    texts = [f"internal error: {failure.strip().splitlines()[-1]}" for failure in found.failures]
+    for index, (ours, theirs) in enumerate(zip(found.calls, expected.calls, strict=True)):
         for path, one, other in describe.same(ours.facts, theirs.facts):
             if not rounded(one, other):
-                told.append(f"call {index}: {path}: {one[:300]} instead of {other[:300]}")
-    return told
+                texts.append(f"call {index}: {path}: {one[:300]} instead of {other[:300]}")
+    return texts
 
 
 NUMBER = re.compile(r"-?(?:\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)")
@@ -170,7 +170,7 @@ LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
 
 def rounded(one, other):
     """True if only last digits of floats or strides of dimensions of size 1 differ; a zero has its sign."""
-    one, other = (LAYOUT.sub(visible, each) for each in (one, other))
+    one, other = (LAYOUT.sub(visible, text) for text in (one, other))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     return all(map(_close, NUMBER.findall(one), NUMBER.findall(other)))
@@ -184,7 +184,7 @@ def _close(one, other):
 
 def visible(found):
     """A tensor's layout without its storage offset, and without strides of dimensions of size 1."""
-    sizes, strides = (re.findall(r"\d+", each) for each in found.groups())
+    sizes, strides = (re.findall(r"\d+", group) for group in found.groups())
     seen = [stride for size, stride in zip(sizes, strides, strict=True) if size != "1"]
     return f"({', '.join(sizes)}) strides ({', '.join(seen)})"
 
@@ -207,20 +207,20 @@ class Matrix:
         if isinstance(names, str):
             self.wrong.append((name, "", [names]))
             return
-        picked = [each for each in names if chosen(name, each)]
+        picked = [change for change in names if chosen(name, change)]
         if not picked:
             return
-        kept = in_a_fork(keep, program)
+        was_filled = in_a_fork(fill_store, program)
         self.counts["programs"] += 1
-        if kept is not True:
-            self.wrong.append((name, "(the first process)", [kept]))
+        if was_filled is not True:
+            self.wrong.append((name, "(the first process)", [was_filled]))
         for change in picked:
             self.pair(program, change, and_compile)
 
     def pair(self, program, change, and_compile):
         """Run one pair; a difference counts if it does not occur without a store."""
-        told = in_a_fork(ask, program, change, and_compile)
-        pair = Pair(differences=[told]) if isinstance(told, str) else Pair(**told)
+        result = in_a_fork(load_and_compare, program, change, and_compile)
+        pair = Pair(differences=[result]) if isinstance(result, str) else Pair(**result)
         family = (
             change.partition(":")[0]
             if change.startswith(("tensors", "first", "arg", "state", "calls", "env"))
@@ -234,9 +234,9 @@ class Matrix:
             return
         without = in_a_fork(compiled_anew, program, change)
         left = (
-            pair.differences if isinstance(without, str) else [each for each in pair.differences if each not in without]
+            pair.differences if isinstance(without, str) else [text for text in pair.differences if text not in without]
         )
-        if isinstance(without, str) and without == told:
+        if isinstance(without, str) and without == result:
             left = []  # the process ends in the same way without a store
         self.counts["differences that are there without a store"] += not left
         if left:
@@ -246,8 +246,8 @@ class Matrix:
         """All counts as text."""
         lines = [f"{count:>9,} {what}" for what, count in self.counts.items()]
         lines += [f"{family}: {dict(counts)}" for family, counts in self.by_family.items()]
-        for name, change, told in self.wrong:
-            lines += [f"WRONG {name} | {change}", *(f"    {each}" for each in told[:4])]
+        for name, change, texts in self.wrong:
+            lines += [f"WRONG {name} | {change}", *(f"    {text}" for text in texts[:4])]
         return "\n".join(lines)
 
 
@@ -271,28 +271,25 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9)
     arguments = parser.parse_args()
     prepare()
-    wanted = [
-        name for name, each in programs().items() if not arguments.names or {name, each.family} & {*arguments.names}
+    families = {program.family for program in programs().values()}
+    names = [
+        name
+        for name, program in programs().items()
+        if not arguments.names or {name, program.family} & {*arguments.names}
     ]
-    asked = [
-        each
-        for each in arguments.names
-        if each not in programs() and each not in {p.family for p in programs().values()}
-    ]
+    only = [name for name in arguments.names if name not in programs() and name not in families]
     part, of = map(int, arguments.share.split("/"))
     first, every = map(int, arguments.programs.split("/"))
     picks = share(part, of)
     matrix, end = Matrix(), time.monotonic() + arguments.seconds
     with contextlib.suppress(KeyboardInterrupt):  # the counts until then are printed
-        for name in wanted[first::every]:
+        for name in names[first::every]:
             if time.monotonic() > end:
                 break
             before = len(matrix.wrong)
-            matrix.program(
-                name, lambda one, change: change in asked if asked else picks(one, change), arguments.compile
-            )
-            for one, change, told in matrix.wrong[before:]:
-                print(f"WRONG {one} | {change}", *told[:4], sep="\n    ", flush=True)
+            matrix.program(name, lambda one, change: change in only if only else picks(one, change), arguments.compile)
+            for one, change, texts in matrix.wrong[before:]:
+                print(f"WRONG {one} | {change}", *texts[:4], sep="\n    ", flush=True)
     print(matrix.text(), flush=True)
     return bool(matrix.wrong)
 

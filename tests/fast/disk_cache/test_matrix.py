@@ -13,9 +13,9 @@ FAMILIES = sorted({each.family for each in programs().values()})
 
 def matrix(*arguments, seconds):
     """The counts of the matrix by name, from a separate process that forks before anything is compiled."""
-    told = command(sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments, seconds=seconds)
-    print(told.stdout)
-    return {what: int(count.replace(",", "")) for count, what in re.findall(r"^ *([\d,]+) (.+)$", told.stdout, re.M)}
+    done = command(sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments, seconds=seconds)
+    print(done.stdout)
+    return {what: int(count.replace(",", "")) for count, what in re.findall(r"^ *([\d,]+) (.+)$", done.stdout, re.M)}
 
 
 @pytest.fixture
