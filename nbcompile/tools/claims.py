@@ -34,27 +34,27 @@ class ClaimFailed(AssertionError):
 class Claim:
     """One checked sentence, and its figures."""
 
-    says: str
+    sentence: str
     figures: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
         figures = ", ".join(f"{name}={value}" for name, value in self.figures)
-        return f"{self.says} ({figures})" if figures else self.says
+        return f"{self.sentence} ({figures})" if figures else self.sentence
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, dict[str, object]]]:
         del include, exclude  # part of IPython's protocol
-        return {"text/plain": f"✓ {self}"}, {CLAIM: {"says": self.says, "figures": dict(self.figures)}}
+        return {"text/plain": f"✓ {self}"}, {CLAIM: {"says": self.sentence, "figures": dict(self.figures)}}
 
 
-def claim(says: str, holds: object, **figures: object) -> None:
+def claim(sentence: str, holds: object, **figures: object) -> None:
     """Show a sentence with its figures if it holds.
 
     Raises:
         ClaimFailed: the claim does not hold.
     """
-    checked = Claim(says, tuple((name, _figure(value)) for name, value in figures.items()))
+    checked = Claim(sentence, tuple((name, _figure(value)) for name, value in figures.items()))
     if not holds:
         raise ClaimFailed(": ".join(filter(None, (str(checked), claim_values.compared(sys._getframe(1), 1)))))
     display(checked)

@@ -55,14 +55,14 @@ def _environment() -> Check:
     words = (
         f"set, and not read by nbcompile: {', '.join(unread)}"
         if unread
-        else "no variable of torch.compile is set in vain"
+        else "nbcompile reads all variables of torch.compile that are set"
     )
     return Check("environment", not unread, words)
 
 
 def _python() -> Check:
     inside = versions.PYTHON[0] <= sys.version_info[:2] <= versions.PYTHON[1]
-    words = platform.python_version() + ("" if inside else f": bytecode of {_range(versions.PYTHON)} alone is known")
+    words = platform.python_version() + ("" if inside else f": only bytecode of {_range(versions.PYTHON)} is supported")
     return Check("Python", inside, words, needed=True)
 
 
@@ -113,6 +113,6 @@ def _function_store() -> Check:
     # Entries are written in the background: those of this process have to be counted as well.
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
-    kept = sum(path.suffix == ".json" for path in store.files(folder))
-    words = f"{folder} ({kept} kept, {storage.size() / least_used.MEGABYTE:.1f} MiB)"
+    stored = sum(path.suffix == ".json" for path in store.files(folder))
+    words = f"{folder} ({stored} stored, {storage.size() / least_used.MEGABYTE:.1f} MiB)"
     return Check("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

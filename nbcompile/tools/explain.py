@@ -68,8 +68,8 @@ def page(name: str) -> tuple[Part, ...]:
     kind = breaks.KINDS.get(name.strip().upper())
     if kind is None:
         close = _same_number(name) or difflib.get_close_matches(name.strip().upper(), breaks.KINDS, n=1)
-        guess = f" Did you mean {close[0]}?" if close else ""
-        raise ValueError(f"{name!r} is no kind of graph break.{guess} They are NB0001 to {max(breaks.KINDS)}.")
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ValueError(f"{name!r} is no kind of graph break.{hint} They are NB0001 to {max(breaks.KINDS)}.")
     return tuple(_parts(kind, load_examples()))
 
 
@@ -116,23 +116,23 @@ def _parts(kind: breaks.BreakKind, examples: ModuleType) -> Iterator[Part]:
     if general:
         yield Part("text", kind.explanation)
     example = Example.of(examples, kind.id.lower())
-    met = example.break_of(kind)
+    found = example.break_of(kind)
     yield Part("heading", "Example")
     yield Part("code", example.text)
     yield from _with_settings(example)
-    said = _readable(met.explanation) if met else _without_names(kind.explanation)
+    explanation = _readable(found.explanation) if found else _without_names(kind.explanation)
     if not general:
-        yield Part("text", said)
-    if met and met.context:
-        context = _readable(met.context)
+        yield Part("text", explanation)
+    if found and found.context:
+        context = _readable(found.context)
         yield Part("text", "The compiler's own details: " + (context if "`" in context else f"`{context}`"))
-    hints = tuple(map(_readable, met.hints)) if met else tuple(map(_without_names, kind.hints))
+    hints = tuple(map(_readable, found.hints)) if found else tuple(map(_without_names, kind.hints))
     if hints:
         yield Part("heading", "What to do")
         yield Part("items", "\n".join(each.replace("\n", " ") for each in hints))
     fixed = Example.of(examples, f"{kind.id.lower()}_fixed")
     if fixed.can_run() and any(each.kind == kind.id for each in fixed.breaks()):
-        raise ExampleFailed(f"{fixed.name} meets {kind.id} too")
+        raise ExampleFailed(f"{fixed.name} leads to {kind.id}, too")
     yield Part("heading", "Without the break")
     yield Part("code", fixed.text)
     yield from _with_settings(fixed)
@@ -174,14 +174,14 @@ def load_examples() -> ModuleType:
     text = path.read_text(encoding="utf-8")
     module = ModuleType("break_examples")
     module.__file__ = f"<{module.__name__}>"
-    _remember(module.__file__, text)
+    _register_source(module.__file__, text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about prototypes that an example uses
         exec(compile(text, module.__file__, "exec"), vars(module))
     return module
 
 
-def _remember(file: str, text: str) -> None:
+def _register_source(file: str, text: str) -> None:
     """Register source text without a file in ``linecache``, for stacks and for ``inspect``."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
 
@@ -220,7 +220,7 @@ class Example:
             return None
         found = next((each for each in self.breaks() if each.kind == kind.id), None)
         if found is None:
-            raise ExampleFailed(f"{self.name} does not meet {kind.id}")
+            raise ExampleFailed(f"{self.name} does not lead to {kind.id}")
         return found
 
     def breaks(self) -> tuple[Break, ...]:
@@ -240,7 +240,7 @@ class Example:
 def _define(text: str, file: str, examples: ModuleType) -> Callable[..., Any]:
     """The function ``f`` of a text, with the globals of the examples: its lines are those of the text."""
     # A file name of its own: automatic dynamic shapes of one example must not affect the next one.
-    _remember(file, text + "\n")
+    _register_source(file, text + "\n")
     tree = ast.parse(text)
     tree.body = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "f"]
     names: dict[str, Any] = {}

@@ -102,7 +102,7 @@ def execute(source: Path, timeout: int = 900) -> Tour:
         except CellExecutionError as failed:
             error = f"{failed.ename}: {failed.evalue}"
         except DeadKernelError:
-            error = "the kernel died: the interpreter crashed (its last words are above)"
+            error = "the kernel ended: the interpreter crashed (its last output is above)"
     return Tour(notebook, time.perf_counter() - began, error, left_out)
 
 

@@ -35,7 +35,7 @@ SAYS = {
     "python -m nbcompile profile program.py --trace trace.json": "trace.json",
     "python -m nbcompile ablate wrong.py": "<- changes here",
     "python -m nbcompile bisect wrong.py": "look at: lowering",
-    "python -m nbcompile bisect with_torch.py --engine torch": "nothing to look for",
+    "python -m nbcompile bisect with_torch.py --engine torch": "no error to search for",
     "python -m nbcompile minify wrong.py": ".exp()",
     "python -m nbcompile report-issue right.py": "right_issue.md",
     "python -m nbcompile doctor": "torch",

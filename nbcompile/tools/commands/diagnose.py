@@ -100,7 +100,7 @@ def _run_eagerly(program: Script, *, prints: bool) -> Run:
     return found
 
 
-def _judge(options: argparse.Namespace, eager: Run) -> Callable[[Run], str]:
+def _difference_from(options: argparse.Namespace, eager: Run) -> Callable[[Run], str]:
     def wrong(found: Run) -> str:
         # Compared with eager mode's ending, not with success: a program that raises by design is
         # right if it raises the same.
@@ -120,7 +120,7 @@ def _without_numbers(ending: str) -> str:
 def _ablate(options: argparse.Namespace) -> int:
     program = _script(options)
     eager = _run_eagerly(program, prints=options.output)
-    result = ablation(program, eager, _judge(options, eager), options.engine)
+    result = ablation(program, eager, _difference_from(options, eager), options.engine)
     terminal.print_json([dataclasses.asdict(row) for row in result.rows]) if options.json else print(result)
     return 1 if result.first_change else 0
 
@@ -152,7 +152,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
 def _bisect(options: argparse.Namespace) -> int:
     program = _script(options)
     eager = _run_eagerly(program, prints=options.output)
-    found = bisection(program, _judge(options, eager), options.engine, options.subsystem or ())
+    found = bisection(program, _difference_from(options, eager), options.engine, options.subsystem or ())
     terminal.print_json(dataclasses.asdict(found)) if options.json else print(found)
     return 1 if found.difference else 0
 
@@ -169,14 +169,14 @@ def bisection(
         raise ValueError("--subsystem names a part of nbcompile; --engine torch searches all of torch.compile")
     with terminal.counting("bisect", "runs") as count:
 
-        def judge(found: Run) -> str:
+        def counted(found: Run) -> str:
             count()
             return wrong(found)
 
         if engine == "nbcompile":
-            return bisect.search(script.trial(program, judge), subsystems or tuple(fuel.SUBSYSTEMS))
+            return bisect.search(script.trial(program, counted), subsystems or tuple(fuel.SUBSYSTEMS))
         return bisect.bisect_torch_program(
-            lambda backend, folder: judge(script.run(program, Way(backend, engine=engine, bisection=folder)))
+            lambda backend, folder: counted(script.run(program, Way(backend, engine=engine, bisection=folder)))
         )
 
 
@@ -262,7 +262,7 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
             path.unlink(missing_ok=True)
         if eager.ending:
             return ""  # the rest fails in eager mode, too
-        return _judge(options, eager)(compiled)
+        return _difference_from(options, eager)(compiled)
 
     return ending
 
@@ -270,7 +270,7 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
 def _report_issue(options: argparse.Namespace) -> int:
     program = _script(options)
     eager = _run_eagerly(program, prints=options.output)
-    wrong = _judge(options, eager)
+    wrong = _difference_from(options, eager)
     tried = {
         "ablate": lambda: str(ablation(program, eager, wrong, options.engine)),
         "bisect": lambda: str(bisection(program, wrong, options.engine)),

@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     showing.add_argument("name")
     showing.add_argument("--json", action="store_true", help="print JSON")
     showing.set_defaults(run=_show)
-    checking = actions.add_parser("check", help="check an answer; exit code 1 if it is refused")
+    checking = actions.add_parser("check", help="check an answer; exit code 1 if it is not accepted")
     checking.add_argument("name")
     checking.add_argument("file", type=Path, help="a Python file that defines the answer")
     checking.add_argument("--json", action="store_true", help="print JSON")

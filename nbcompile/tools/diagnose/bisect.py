@@ -5,7 +5,7 @@
     compiled: value 0 differs by up to 0.5 (rounding explains 1e-06)
     frame      1 of 2   f (program.py:3)
     graph      1 of 1   inference graph of 7 nodes
-    pass       no matter: it differs without any of 4
+    pass       not the cause: it differs without any of 4
     fusion     2 of 3   buf0, buf2
     lowering   3 of 5   mul_1 (aten.mul.Tensor)
 
@@ -59,7 +59,7 @@ class Finding:
 
     def __str__(self) -> str:
         if not self.number:
-            return f"{self.subsystem:<10} no matter: it differs without any of {self.decisions}"
+            return f"{self.subsystem:<10} not the cause: it differs without any of {self.decisions}"
         return f"{self.subsystem:<10} {self.number} of {self.decisions}   {self.decision}"
 
 
@@ -80,7 +80,7 @@ class Bisection:
 
     def __str__(self) -> str:
         if not self.difference:
-            return "The compiled function does what the eager one does: there is nothing to look for."
+            return "The compiled function does what the eager one does: there is no error to search for."
         lines = [f"compiled: {self.difference}", *map(str, self.findings), f"{self.trials} runs"]
         return "\n".join([*lines, f"look at: {self.culprit}"] if self.culprit else lines)
 
@@ -151,7 +151,7 @@ def _in_forks(trial: Callable[[str, int, str], tuple[str, list[str]]], seconds: 
     def attempt(subsystem: str, allowed: int) -> tuple[str, list[str]]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "decisions"
-            wrong = isolated.judged(lambda: trial(subsystem, allowed, str(file))[0], seconds)
+            wrong = isolated.call_in_fork(lambda: trial(subsystem, allowed, str(file))[0], seconds)
             return wrong, file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
     return attempt

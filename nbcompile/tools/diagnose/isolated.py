@@ -1,6 +1,6 @@
 """Evaluation of a predicate in a fork of the process, which may crash or hang.
 
-    judged(lambda: wrong(graph, inputs), seconds=60)      "killed by signal 11", "did not end in time", its result, ""
+    call_in_fork(lambda: wrong(graph, inputs), 60)     "killed by signal 11", "did not end in time", its result, ""
 
 The output of the fork, also that of a crash, is discarded: it would be repeated for each trial.
 
@@ -24,9 +24,9 @@ from collections.abc import Callable
 import torch
 
 KILLED, HUNG, LEFT = "killed by signal", "did not end in time", "left the process with exit code"
-MOST_SAID = 4000
+MOST_BYTES = 4000
 """Maximum bytes of a result: with the mark, no more than one write to a pipe."""
-SAID = b"+"
+MARK = b"+"
 """The mark at the end of a complete result."""
 POLL_SECONDS = 0.05
 """Interval of the tests whether the fork has ended, in case a child of it still holds the pipe."""
@@ -39,33 +39,33 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and not torch.cuda.is_initialized()
 
 
-def judged(judge: Callable[[], str], seconds: float) -> str:
+def call_in_fork(function: Callable[[], str], seconds: float) -> str:
     """Call a function in a fork of this process; return its result, or how the fork ended; "" if the call raises."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python 3.12: that there are threads, which the fork does not have
         process = os.fork()
     if not process:
-        _judge(judge, writer)
+        _run_child(function, writer)
     os.close(writer)
     try:
-        said, status = _wait(reader, process, time.monotonic() + seconds)
+        text, status = _wait(reader, process, time.monotonic() + seconds)
     finally:
         os.close(reader)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process, signal.SIGKILL)  # its children, and the fork itself, if it hangs or the user interrupts
         with contextlib.suppress(ChildProcessError):
             os.waitpid(process, 0)
-    if said.startswith(SAID):
-        return said[len(SAID) :].decode(errors="replace")
+    if text.startswith(MARK):
+        return text[len(MARK) :].decode(errors="replace")
     if status is None:
         return f"{HUNG} ({seconds:g} seconds)"
     return f"{KILLED} {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"{LEFT} {os.WEXITSTATUS(status)}"
 
 
-def is_an_ending(said: str) -> bool:
-    """Return whether a text describes how a process ended, rather than being its result (:func:`judged`)."""
-    return said.startswith((KILLED, HUNG, LEFT))
+def is_an_ending(text: str) -> bool:
+    """Return whether a text describes how a process ended, rather than being its result (:func:`call_in_fork`)."""
+    return text.startswith((KILLED, HUNG, LEFT))
 
 
 def ending(call: Callable[[], object], seconds: float) -> str:
@@ -73,11 +73,11 @@ def ending(call: Callable[[], object], seconds: float) -> str:
     if not can_fork():
         return ""
 
-    def judge() -> str:
+    def function() -> str:
         call()
         return ""
 
-    return judged(judge, seconds)
+    return call_in_fork(function, seconds)
 
 
 def expect_to_return(call: Callable[[], object], seconds: float) -> None:
@@ -97,37 +97,37 @@ def _sentence(ended: str) -> str:
 
 def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
     """The message of the fork, and its status when it has ended; None if it does not end in time."""
-    said, pipes = b"", [reader]
+    text, pipes = b"", [reader]
     while (left := until - time.monotonic()) > 0:
         ready, _, _ = select.select(pipes, [], [], min(POLL_SECONDS, left))
         if ready:
             chunk = os.read(reader, 1 << 16)
-            said += chunk
+            text += chunk
             # Nothing was read: the other end is closed, and select would return immediately from now on.
             pipes = pipes if chunk else []
             if chunk:
                 continue
         try:
             # The fork ends as soon as it has written its result, so waiting for it is safe.
-            ended, status = os.waitpid(process, 0 if said else os.WNOHANG)
+            ended, status = os.waitpid(process, 0 if text else os.WNOHANG)
         except ChildProcessError:  # the program ignores SIGCHLD
-            return said, 0
+            return text, 0
         if ended:
-            return said, status
-    return said, None
+            return text, status
+    return text, None
 
 
-def _judge(judge: Callable[[], str], writer: int) -> None:
-    said, own = "", os.getpid()
+def _run_child(function: Callable[[], str], writer: int) -> None:
+    text, own = "", os.getpid()
     try:
         # A session of its own: ``killpg`` then ends also what the fork starts.
         os.setsid()
         _silence()
         torch.set_num_threads(1)  # the threads of the first process are not in this one
         with contextlib.suppress(Exception, SystemExit, KeyboardInterrupt):
-            said = judge()
+            text = function()
         if os.getpid() == own:  # a program that forks reaches this line in each process
-            os.write(writer, SAID + said.encode()[:MOST_SAID])
+            os.write(writer, MARK + text.encode()[:MOST_BYTES])
     finally:
         # Without the handlers of ``atexit`` and without a flush of buffers: both belong to the first process.
         os._exit(0)

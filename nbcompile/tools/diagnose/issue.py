@@ -71,14 +71,14 @@ def write(
         engine: ``"nbcompile"`` or ``"torch"``.
         waiting: context manager that shows the progress of a slow part.
     """
-    outcome = compiled.ending or "ends well"
+    outcome = compiled.ending or "ends without an error"
     with waiting("environment"):
         environment = "\n".join(_environment())
     attempts = [(f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()]
     with waiting("record"):
         record = _record(program) if engine == "nbcompile" else record_of_torch(program)
     parts = [
-        ("What happens", f"compiled: {outcome}\neager mode: {eager.ending or 'ends well'}"),
+        ("What happens", f"compiled: {outcome}\neager mode: {eager.ending or 'ends without an error'}"),
         (PROGRAM, program.path.read_text(encoding="utf-8")),
         ("Environment", environment),
         *attempts,

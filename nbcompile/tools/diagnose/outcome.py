@@ -59,7 +59,7 @@ def run(
     """Call a function with copies of the arguments, from the same random state, and return the outcome."""
     # The function may write to its arguments: each run has its own copies.
     positional, named = copied((tuple(arguments), dict(keywords or {})))
-    with warnings.catch_warnings(record=True) as met, torch.random.fork_rng(devices=()):
+    with warnings.catch_warnings(record=True) as caught, torch.random.fork_rng(devices=()):
         warnings.simplefilter("always")
         torch.manual_seed(0)
         try:
@@ -67,11 +67,11 @@ def run(
             gradients = _gradients(result, (positional, named))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the outcome
             text = str(error).partition("\n")[0]
-            return Outcome(error=f"{type(error).__name__}: {text}", internal=_internal(met))
+            return Outcome(error=f"{type(error).__name__}: {text}", internal=_internal(caught))
     # The arguments, too, as a mutation of them is a result.
     values = tuple(pytree.tree_leaves((result, positional, named, gradients)))
     seconds = _fastest(function, arguments, keywords or {}, timed) if timed else 0.0
-    return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)
+    return Outcome(tuple(map(_detached, values)), internal=_internal(caught), seconds=seconds)
 
 
 def run_eagerly(
@@ -126,8 +126,10 @@ def _detached(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
-def _internal(met: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    return tuple(str(each.message).partition("\n")[0] for each in met if issubclass(each.category, INTERNAL_WARNINGS))
+def _internal(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    return tuple(
+        str(warning.message).partition("\n")[0] for warning in caught if issubclass(warning.category, INTERNAL_WARNINGS)
+    )
 
 
 def _fastest(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], least: int) -> float:

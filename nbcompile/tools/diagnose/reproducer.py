@@ -58,12 +58,12 @@ def write(
 def _input(value: Any, with_values: bool) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    learns = ", requires_grad=True" if value.requires_grad else ""
+    gradient = ", requires_grad=True" if value.requires_grad else ""
     if with_values and value.numel() <= MOST_ELEMENTS:
-        return f"tensor({value.detach().tolist()!r}, dtype={value.dtype}{learns})"
+        return f"tensor({value.detach().tolist()!r}, dtype={value.dtype}{gradient})"
     size = tuple(value.shape)
     if value.is_floating_point() or value.is_complex():
-        return f"torch.randn({size}, dtype={value.dtype}{learns})"
+        return f"torch.randn({size}, dtype={value.dtype}{gradient})"
     if value.dtype is torch.bool:
         return f"torch.rand({size}) > 0.5"
     low, high = (int(value.min()), int(value.max())) if value.numel() else (0, 0)

@@ -174,14 +174,16 @@ class Campaign:
         path = self.plan.folder / "causes" / f"{self.plan.seed}_{len(self.state.causes):04}.py"
         path.write_text(text, encoding="utf-8")
         self.state.causes[cause] = {"file": str(path), "count": 1, "torch.compile": peer}
-        print(f"new: {cause}\n     {path} (torch.compile: {peer or 'not asked'})", flush=True)
+        print(f"new: {cause}\n     {path} (torch.compile: {peer or 'not run'})", flush=True)
 
     def report(self) -> None:
         """Report of the programs run, by kind."""
         state = self.state
         for kind, count in sorted(state.programs.items()):
             rate = count / max(state.seconds.get(kind, 0.0), 0.01)
-            print(f"{kind:8} {count:8} programs, {state.refused[kind]} refused by eager, {rate:.1f} a processor second")
+            print(
+                f"{kind:8} {count:8} programs, {state.refused[kind]} fail in eager mode, {rate:.1f} a processor second"
+            )
         if sets := sum(state.value_sets.values()):
             print(f"tensor programs were called with {sets} sets of values")
         print(f"{sum(state.programs.values()):8} programs in all, {len(state.causes)} causes, {self.new} of them new")

@@ -1,6 +1,6 @@
 """Excluded statements: known differences that need not be found again.
 
-    excluded("v1 = a.roll(1)", {"a": a})      "strides: those that torch's fake tensors promise (exactness)"
+    excluded("v1 = a.roll(1)", {"a": a})      "strides: those that torch's fake tensors have (exactness)"
 
 Each row has a pattern of statements, a predicate of their values, and a reason: the difference is documented in
 docs/exactness.md, or torch.compile has it, too; docs/design/fuzzing.md lists the latter as open. A row is removed
@@ -92,7 +92,7 @@ TABLE = (
     Exclusion(
         r"\.(roll|logical_(?:and|or|xor)|copysign|xlogy|xlog1py|logaddexp2?|one_hot|\w*batch_norm\w*|floor_divide|remainder|interpolate)\b|//|rounding_mode",
         _is_laid_out_otherwise,
-        "strides are those that torch's fake tensors promise (docs/exactness.md)",
+        "strides are those that torch's fake tensors have (docs/exactness.md)",
     ),
     Exclusion(
         r"\.(amax|amin|max|min|aminmax|cummax|cummin|norm)\(|max_pool",
@@ -120,7 +120,7 @@ TABLE = (
     Exclusion(
         r"<<|>>|_shift\(",
         _is_boolean,
-        "eager shifts bool for a shift by a number; FakeTensor refuses it (torch.compile, too)",
+        "eager shifts bool for a shift by a number; FakeTensor raises an error (torch.compile, too)",
     ),
     Exclusion(
         r"\b(nan)?(sum|mean)\b|avg_pool|\b(std|var)(_mean)?\(|layer_norm",

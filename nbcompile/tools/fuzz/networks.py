@@ -23,9 +23,9 @@ GRAMMAR = grammar.Grammar(grammar.read("networks.txt"), depth=2)
 BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 
-def _updates(rng: random.Random, apart: bool) -> list[str]:
-    """The lines of a training step after the backward pass; ``apart``: the optimizer runs between the steps."""
-    lines = ["        if optimizer: optimizer.step()"] if rng.random() < 0.6 and not apart else []
+def _updates(rng: random.Random, between_steps: bool) -> list[str]:
+    """The lines of a training step after the backward pass; ``between_steps``: the optimizer runs between the steps."""
+    lines = ["        if optimizer: optimizer.step()"] if rng.random() < 0.6 and not between_steps else []
     return lines + (["        if optimizer: optimizer.zero_grad()"] if rng.random() < 0.3 else [])
 
 
@@ -41,7 +41,7 @@ def generate(seed: str) -> Program:
     trains = rng.random() < 0.8
     what = rng.choice(("step", "step", "model", "forward"))
     optimizer = drawn("OPTIM")
-    apart = what == "step" and "Adam" in optimizer
+    between_steps = what == "step" and "Adam" in optimizer
     lines = [
         "def play(compiled):",
         "    torch.manual_seed(1)",
@@ -59,14 +59,14 @@ def generate(seed: str) -> Program:
         "        out = forward(x, y)",
         "        loss = loss_of(out)",
         *(["        if loss.requires_grad: loss.backward()"] if trains else []),
-        *(_updates(rng, apart) if trains else []),
+        *(_updates(rng, between_steps) if trains else []),
         "        return out, loss",
         f"    step = {'compiled(step)' if what == 'step' else 'step'}",
         "    def seen_now(result): return [result, x, y, model, seen, optimizer and optimizer.state_dict()]",
     ]
     for _ in range(rng.randint(1, 3)):
         lines.append("    yield seen_now(tried(step, x, y))")
-        lines += ["    if optimizer: optimizer.step()"] * (apart and trains)
+        lines += ["    if optimizer: optimizer.step()"] * (between_steps and trains)
         lines += [f"    {drawn('CHANGE')}" for _ in range(rng.randint(0, 2))]
     lines.append("    yield seen_now(tried(step, x, y))")
     text = PRELUDE + "\n\n" + "\n".join(lines) + "\n"

@@ -245,11 +245,11 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
         moved = torch.maximum(moved, torch.where(_alike(result.double(), one), 0.0, distance))
     is_open = moved.isinf()
     moved, size = (torch.where(is_open, 0.0, part.abs().nan_to_num(0.0, 0.0, 0.0)) for part in (moved, one))
-    apart = (other - one).abs()
+    distance = (other - one).abs()
     epsilon = torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     # Relative to the largest element: after a sum that cancels, a small one has the error of large ones.
     bound = MAGNIFIED * (float(moved.max()) + epsilon * float(size.max()))
-    return bool((is_open | _alike(one, other) | (apart <= bound)).all())
+    return bool((is_open | _alike(one, other) | (distance <= bound)).all())
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -72,7 +72,7 @@ def play_unit(
         programs += program.size
         value_sets += program.value_sets
         if outcome.difference is not None:
-            for differing, difference in apart(program, outcome):
+            for differing, difference in split(program, outcome):
                 # A cause that this unit has found already is only counted:
                 # the reduction of a program takes hundreds of compiles.
                 seen = {*known, *(earlier["cause"] for earlier in found)}
@@ -87,19 +87,19 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def apart(program: Program, outcome: oracle.Verdict) -> list[tuple[Program, Difference]]:
+def split(program: Program, outcome: oracle.Verdict) -> list[tuple[Program, Difference]]:
     """Split a batch into the programs that differ on their own; the whole batch, if only a combination differs."""
     if outcome.difference is None:
         return []
-    found = [*_apart(batches.members(program, outcome.members))] if program.size > 1 else []
+    found = [*_split(batches.members(program, outcome.members))] if program.size > 1 else []
     if found or (outcome.members and outcome.difference.aspect == "value"):
         return found  # empty if all distances are rounding
-    return [*_apart(batches.halves(program))] or [(program, outcome.difference)]
+    return [*_split(batches.halves(program))] or [(program, outcome.difference)]
 
 
-def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
+def _split(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:
     for part in parts:
-        yield from apart(part, oracle.examine(part))
+        yield from split(part, oracle.examine(part))
 
 
 def _described(program: Program, difference: Difference, known: Collection[str], compare_new: bool) -> dict[str, str]:

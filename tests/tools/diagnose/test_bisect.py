@@ -53,7 +53,7 @@ def test_without_a_fault_there_is_nothing_to_find(program):
     assert ablate(program)(x).first_change is None
     found = bisect(program)(x)
     assert (found.difference, found.trials, found.culprit) == ("", 1, None)
-    assert "nothing to look for" in str(found)
+    assert "no error to search for" in str(found)
 
 
 @pytest.mark.parametrize("subsystem", fuel.SUBSYSTEMS)
@@ -164,7 +164,7 @@ def test_bisection_of_a_right_torch_compile():
     """With a right torch.compile nothing is found, and the text says so."""
     found = bisect(lambda x: x + 1, engine="torch")(torch.ones(4))
     assert not found.difference
-    assert "nothing to look for" in str(found)
+    assert "no error to search for" in str(found)
 
 
 def test_every_rung_has_a_name_of_its_own():

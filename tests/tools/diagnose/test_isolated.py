@@ -13,23 +13,23 @@ from nbcompile.tools.diagnose import isolated
 
 def test_what_a_judgement_says():
     """The answer is a text of bounded length, and empty if the predicate raises."""
-    assert isolated.judged(lambda: "differs", 60.0) == "differs"
-    assert isolated.judged(lambda: "", 60.0) == ""
-    assert len(isolated.judged(lambda: "x" * 100_000, 60.0)) == isolated.MOST_SAID
-    assert isolated.judged(lambda: {}["none"], 60.0) == ""
+    assert isolated.call_in_fork(lambda: "differs", 60.0) == "differs"
+    assert isolated.call_in_fork(lambda: "", 60.0) == ""
+    assert len(isolated.call_in_fork(lambda: "x" * 100_000, 60.0)) == isolated.MOST_BYTES
+    assert isolated.call_in_fork(lambda: {}["none"], 60.0) == ""
     assert not isolated.is_an_ending("differs")
 
 
 def test_how_a_judgement_ends():
     """A killed, hung or exited fork has an answer that says so."""
-    killed = isolated.judged(lambda: str(os.kill(os.getpid(), 9)), 60.0)
+    killed = isolated.call_in_fork(lambda: str(os.kill(os.getpid(), 9)), 60.0)
     assert killed == "killed by signal 9"
     assert isolated.is_an_ending(killed)
     began = time.monotonic()
-    hung = isolated.judged(lambda: str(time.sleep(99)), 0.5)
+    hung = isolated.call_in_fork(lambda: str(time.sleep(99)), 0.5)
     assert (hung, isolated.is_an_ending(hung)) == ("did not end in time (0.5 seconds)", True)
     assert time.monotonic() - began < 30
-    left = isolated.judged(lambda: os._exit(3), 60.0)
+    left = isolated.call_in_fork(lambda: os._exit(3), 60.0)
     assert (left, isolated.is_an_ending(left)) == ("left the process with exit code 3", True)
 
 
@@ -42,11 +42,14 @@ def test_a_judgement_that_forks_closes_or_prints(capfd):
         return "forked"
 
     began = time.monotonic()
-    assert isolated.judged(forks, 60.0) == "forked"
-    assert isolated.judged(lambda: f"child {bool(os.fork())}", 60.0) == "child True"
+    assert isolated.call_in_fork(forks, 60.0) == "forked"
+    assert isolated.call_in_fork(lambda: f"child {bool(os.fork())}", 60.0) == "child True"
     assert time.monotonic() - began < 30
-    assert isolated.judged(lambda: os.closerange(3, 100) or "closed", 60.0) == "left the process with exit code 0"
-    assert isolated.judged(lambda: print("seen") or os.system("echo seen") or os.abort(), 60.0) == "killed by signal 6"
+    assert isolated.call_in_fork(lambda: os.closerange(3, 100) or "closed", 60.0) == "left the process with exit code 0"
+    assert (
+        isolated.call_in_fork(lambda: print("seen") or os.system("echo seen") or os.abort(), 60.0)
+        == "killed by signal 6"
+    )
     assert capfd.readouterr() == ("", "")
 
 
@@ -65,4 +68,4 @@ def test_threads_of_the_first_process():
     """A fork computes with one thread, because the threads of the first process do not exist in it."""
     large = torch.ones(1 << 20)
     assert large.sin().sum() > 0
-    assert isolated.judged(lambda: str(int(large.sum())), 60.0) == str(1 << 20)
+    assert isolated.call_in_fork(lambda: str(int(large.sum())), 60.0) == str(1 << 20)

@@ -101,7 +101,7 @@ def test_with_and_without_the_store(monkeypatch):
 def test_a_program_that_is_right(program, capsys):
     """A right program has exit code 0."""
     assert main(["bisect", program(after=CHECKS)]) == 0
-    assert "nothing to look for" in capsys.readouterr().out
+    assert "no error to search for" in capsys.readouterr().out
 
 
 def test_a_program_that_hangs_reads_or_exits(tmp_path):
@@ -198,7 +198,7 @@ def test_numbers_of_a_message_do_not_matter(tmp_path, capsys):
     path = tmp_path / "program.py"
     path.write_text("import os, sys\nsys.exit(f'{os.getpid()} at {hex(id(os))}')\n")
     assert main(["bisect", str(path)]) == 0
-    assert "nothing to look for" in capsys.readouterr().out
+    assert "no error to search for" in capsys.readouterr().out
 
 
 @pytest.fixture

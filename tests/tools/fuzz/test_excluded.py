@@ -10,7 +10,7 @@ from nbcompile.tools.fuzz.excluded import TABLE, excluded
 def test_what_is_known_is_not_generated():
     """A statement is excluded exactly for the values with a known difference."""
     known = {"a": torch.ones(3, 2).t(), "b": torch.ones(2, 3), "c": torch.tensor([1.0, -0.0])}
-    assert "fake tensors promise" in excluded("v0 = a.roll(1)", known)
+    assert "fake tensors have" in excluded("v0 = a.roll(1)", known)
     assert not excluded("v0 = b.roll(1)", known)
     assert "zeros" in excluded("v0 = torch.maximum(c, b)", known)
     assert not excluded("v0 = c.clamp(-1, 1)", known)

@@ -15,7 +15,7 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
         return lambda played: oracle.Verdict(difference=wrong if any(map(played.source.count, needed)) else None)
 
     def sizes(outcome):
-        return [found.size for found, _ in units.apart(batch, outcome)]
+        return [found.size for found, _ in units.split(batch, outcome)]
 
     unknown, known = oracle.Verdict(difference=wrong), oracle.Verdict(difference=wrong, members=(1, 2, 4))
     monkeypatch.setattr(oracle, "examine", differs_with("a + 1", "a + 4"))
@@ -36,7 +36,7 @@ def test_a_unit_counts_what_it_plays(monkeypatch):
     }  # fmt: skip
     monkeypatch.setitem(units.GENERATORS, "python", (lambda seed: drawn[int(seed.rpartition("/")[2])], 4))
     monkeypatch.setattr(oracle, "examine", lambda played: verdicts[played.source])
-    monkeypatch.setattr(units, "apart", lambda played, verdict: [(played, verdict.difference)])
+    monkeypatch.setattr(units, "split", lambda played, verdict: [(played, verdict.difference)])
     cause = reduction.cause(drawn[3], wrong)
     found = units.play_unit("python", 1, 0, known={cause})
     assert (found["programs"], found["refused"]) == (1 + 3 + 4, 2)
