@@ -330,7 +330,7 @@ def convert(instruction: Instruction, *values: Array) -> Array:
     target, source = instruction.modifiers[-2:]
     if target.endswith("x2"):
         is_pair = len(values) == 1
-        # Of two operands the first is the upper half, and as_bits wants the lower half first.
+        # Of two operands the first is the upper half, and as_bits takes the lower half first.
         pair = values[0] if is_pair else np.stack(np.broadcast_arrays(values[1], values[0]), -1)
         return pair.astype(np.float16) if target == "f16x2" else pair
     (value,) = values
