@@ -37,7 +37,7 @@ from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.backends.input_views import compile_views
 from nbcompile.backends.registry import hidden
 from nbcompile.backends.run_aten import run_through_aten
-from nbcompile.capture import nested_regions
+from nbcompile.capture import nested_regions, symbolic_numbers
 from nbcompile.ir import compiled_artifact
 from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record, timed_backward
 from nbcompile.runtime import compiler_processes
@@ -60,6 +60,7 @@ def compile_through_aot(
 
     With a target, or where there is a GPU, operators of ``triton_op`` are launches of their kernels.
     """
+    graph_module = symbolic_numbers.with_known_exponents(graph_module)
     graph_module = returned_arguments.with_arguments_for_results(nested_regions.with_inlined_regions(graph_module))
     reason = eager_reason(graph_module, example_inputs)
     if reason:

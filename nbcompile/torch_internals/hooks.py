@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.attention
@@ -208,12 +208,15 @@ def next_autograd_number() -> int:
     return int(torch._C._autograd._get_sequence_nr())
 
 
-def rules_in_python(wanted: bool) -> contextlib.AbstractContextManager[object]:
+@contextmanager
+def rules_in_python(wanted: bool) -> Iterator[None]:
     """Run Python decompositions of composite operators in the block: those in C++ may specialise symbolic sizes."""
     if not wanted:
-        return contextlib.nullcontext()
-    dispatcher = importlib.import_module("torch._dispatch.python")
-    return cast("contextlib.AbstractContextManager[object]", dispatcher.enable_python_dispatcher())
+        yield
+        return
+    # The constructor of torch's context enters it. To call it here enters it in the order of the ``with`` statement.
+    with importlib.import_module("torch._dispatch.python").enable_python_dispatcher():
+        yield
 
 
 def has_symbolic_form(tensor: torch.Tensor) -> bool:

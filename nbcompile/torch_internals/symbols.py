@@ -288,6 +288,11 @@ def needs_data(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "its data is not allocated yet" in str(error)
 
 
+def is_limit_of_symbols(error: BaseException) -> bool:
+    """True if an operator raised an error because it has no form for symbolic numbers."""
+    return isinstance(error, AssertionError) and "must be Tensor or scalar, got Sym" in str(error)
+
+
 def promise(condition: Any) -> bool:
     """True if a condition on symbols holds: guarded if it is known while tracing, asserted at run time if not."""
     symbolic = condition if isinstance(condition, torch.SymBool) else condition != 0

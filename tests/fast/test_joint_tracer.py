@@ -140,3 +140,29 @@ def test_a_value_that_is_saved_before_it_is_overwritten_is_the_earlier_one(start
     torch.testing.assert_close(
         gradients(nbcompile.compile(function, backend=backend)), gradients(function), equal_nan=True
     )
+
+
+@torch.library.custom_op("joint_tracer_tests::doubled", mutates_args=())
+def _doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@_doubled.register_fake
+def _doubled_shape(x):
+    return torch.empty_like(x)
+
+
+@_doubled.register_autograd
+def _doubled_gradient(context, gradient):
+    raise RuntimeError("the derivative fails")
+
+
+@pytest.mark.filterwarnings("ignore::nbcompile.errors.GeneratedCodeWarning")
+def test_a_derivative_that_fails_leaves_no_state_of_the_dispatcher():
+    """A symbolic graph whose derivative raises runs as captured, and the dispatcher has the keys that it had before."""
+    keys = torch._C._dispatch_tls_local_include_set
+    before = keys().raw_repr()
+    x = torch.arange(3.0, requires_grad=True)
+    compiled = nbcompile.compile(lambda x: _doubled(x) * x.shape[0], dynamic=True)
+    assert torch.equal(compiled(x), torch.tensor([0.0, 6.0, 12.0]))
+    assert keys().raw_repr() == before

@@ -51,7 +51,6 @@ def test_family(name, how):
     check_family(*FAMILIES[name], how)
 
 
-@pytest.mark.usefixtures("nothing_compiled")  # an int that became dynamic is refused by vmap's type promotion
 @pytest.mark.parametrize("number", [2, 2.5, True, -0.0, 3 + 1j], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16, torch.bool])
 def test_a_number_that_vmap_made_a_tensor(number, dtype):

@@ -21,7 +21,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from nbcompile import errors, torch_internals
-from nbcompile.capture import operator_warnings
+from nbcompile.capture import operator_warnings, symbolic_numbers
 from nbcompile.capture.node_meta import STACK
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import interrupts
@@ -50,6 +50,10 @@ class FakeRun:
             TorchRuntimeError: the operator fails on these inputs.
         """
         target = node.target
+        # A transform differentiates here. For other tensors, the backend does it, which may not need a derivative.
+        if symbolic_numbers.has_exponent(node) and torch_internals.in_transform():
+            symbolic_numbers.specialise_operands(node)
+            arguments, keywords = node.args, node.kwargs
         fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -80,6 +84,8 @@ class FakeRun:
         except RecursionError:  # the tracer's frames fill the stack, too
             raise
         except Exception as error:
+            if torch_internals.is_limit_of_symbols(error) and symbolic_numbers.specialise_operands(node):
+                return self.run(node, node.args, node.kwargs, in_python)
             # The definition in Python omits the checks of data in C++ (istft: of its window); aot/checks.py has them.
             if not in_python and _reads_data_in_cpp(error, target):
                 return self.run(node, arguments, keywords, in_python=True)
