@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import operator
 import types
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import torch
 
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
+from nbcompile.support.signatures import signature_of
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise, realise_unless_deferred
 from nbcompile.tracing.variables.class_facts import type_of_method
@@ -178,7 +178,7 @@ def _takes(cls: type, name: str, count: int, keywords: tuple[str, ...]) -> bool:
     named: dict[str, Any] = dict.fromkeys(keywords)
     try:
         if name != "__init__":  # the signature of ``__init__`` is only ``*args, **kwargs``
-            inspect.signature(method).bind(*nothing, **named)
+            signature_of(method).bind(*nothing, **named)
             return True
     except TypeError:
         return False

@@ -25,6 +25,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import Source
+from nbcompile.support.signatures import signature_of
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
@@ -174,11 +175,11 @@ _FIRST_PARAMETERS: dict[object, str | None] = {
 def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Signature of a function, or None."""
     if function in _UNSAID:
-        return inspect.signature(_UNSAID[function])
+        return signature_of(_UNSAID[function])
     if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
         return _signature_from_first(_FIRST_PARAMETERS.get(function, "input"))
     try:
-        return None if isinstance(function, type) else inspect.signature(function)
+        return None if isinstance(function, type) else signature_of(function)
     except (TypeError, ValueError):
         return None
 
