@@ -205,7 +205,7 @@ def _code_in_cell(cell: object) -> CodeType | None:
     except ValueError:  # not assigned yet
         return None
     # Other objects are not compared: __eq__ may be the user's code.
-    return content.__code__ if type(content) in (FunctionType, MethodType) else None
+    return getattr(content, "__code__", None) if type(content) in (FunctionType, MethodType) else None
 
 
 def forget_observed() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import config
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -118,3 +121,10 @@ def test_a_function_defined_again_keeps_what_was_learnt():
     observed_values.note(Frame(made[0], {"x": small}, {}, {}), [tensor_guard(X, small)])
     assert observed_values.observed(Frame(made[1], {"x": large}, {}, {})).dims
     assert not observed_values.observed(Frame(other, {"x": large}, {}, {})).dims
+
+
+def test_a_closure_may_have_a_bound_method_of_c():
+    """A bound method has the code of its function; a function in C has none, as ``Function.apply`` of torch 2.15."""
+    last = types.MethodType(max, [1.0, 3.0])
+    compiled = nbcompile.compile(lambda x: x + last(), backend="eager")
+    assert compiled(torch.zeros(1)).item() == 3
