@@ -24,12 +24,12 @@ from nbcompile import hooks, observe
 from nbcompile.eval_frame.compiled_module import CompiledModule, compile_callable
 from nbcompile.eval_frame.default_backend import get_default_backend, set_default_backend
 from nbcompile.eval_frame.disabling import disable
-from nbcompile.eval_frame.wrapper import ORIGINAL, run
+from nbcompile.eval_frame.wrapper import run
 from nbcompile.fast.disk_cache import writer
 from nbcompile.fast.hook_table import HOOKS
 from nbcompile.options import OWN_NAME, Options
 from nbcompile.record import recorder
-from nbcompile.support import lazy_import
+from nbcompile.support import lazy_import, wrappers
 from nbcompile.support.process_state import STATE
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
     """
     compiled = (
         function
-        if hasattr(function, ORIGINAL) or isinstance(function, CompiledModule)
+        if wrappers.is_compiled_here(function) or isinstance(function, CompiledModule)
         else compile(function, **{"isolate_recompiles": True, **arguments})
     )
 

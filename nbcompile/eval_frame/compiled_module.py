@@ -21,6 +21,7 @@ from nbcompile import config, errors
 from nbcompile.eval_frame import compiled_autograd, wrapper
 from nbcompile.eval_frame.default_backend import expect_backend
 from nbcompile.options import Options
+from nbcompile.support import wrappers
 
 
 def compile_callable(model: Any, options: Options, disable: bool = False) -> Any:
@@ -35,8 +36,10 @@ def compile_callable(model: Any, options: Options, disable: bool = False) -> Any
         return model
     expect_backend(options.backend, options.mode, options.backend_options)
     if isinstance(model, torch.nn.Module):
+        if isinstance(model, CompiledModule) and not model._runs_compiled:  # a disabled module
+            return compile_callable(model._modules["_orig_mod"], options)
         return CompiledModule(model, options)
-    original = wrapper.original_of(model)
+    original = wrappers.innermost(model)
     first_function = wrapper.find_first_function(original, wrapper.code_of(original))
     return wrapper.wrap(original, first_function, options, _backward_region(options))
 
@@ -52,6 +55,8 @@ class CompiledModule(torch.nn.Module):
     prefix ``_orig_mod.``, other attributes are those of the module. Libraries that ask
     ``isinstance(model, torch._dynamo.OptimizedModule)`` are answered that it is one (``__class__``).
     """
+
+    _runs_compiled = True
 
     def __init__(self, module: torch.nn.Module, options: Any) -> None:
         super().__init__()

@@ -18,8 +18,8 @@ import torch
 
 from nbcompile import errors
 from nbcompile.dispatch import hook, skipping
-from nbcompile.eval_frame import wrapper
 from nbcompile.eval_frame.compiled_module import CompiledModule
+from nbcompile.support import wrappers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
     """Never compile a function (``recursive``: nor what it calls); calling it breaks the graph."""
     if function is None:
         return DisableDecorator(recursive, reason)
-    original = function._orig_mod if isinstance(function, CompiledModule) else wrapper.original_of(function)
+    original = _original_of(function)
     if not callable(original):
         raise errors.NotCallable(f"A callable function is expected, but {type(original)} is provided.")
     if recursive and isinstance(original, type):
@@ -51,7 +51,15 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
     marks = {"disable": True, "disable_recursive": recursive, "disable_reason": reason}
     for name, value in marks.items():
         setattr(disabled, f"_nbcompile_{name}", value)
+    if recursive:  # ``compile`` of it compiles the function inside, as in torch
+        wrappers.mark(disabled, original)
     return disabled
+
+
+def _original_of(function: Any) -> Any:
+    if isinstance(function, torch.nn.Module):
+        return function._orig_mod if isinstance(function, CompiledModule) else function
+    return wrappers.innermost(function)
 
 
 def _disable_class(cls: type, reason: str | None) -> type:
@@ -69,6 +77,8 @@ class DisabledModule(CompiledModule):
 
     In torch: torch/_dynamo/eval_frame.py (OptimizedModule, created by DisableContext as well).
     """
+
+    _runs_compiled = False
 
     def _become(self, reason: Any) -> None:
         module: Any = self._modules["_orig_mod"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CodeType, MethodType
+from types import CodeType
 from typing import Any
 
 import torch
@@ -25,17 +25,11 @@ from nbcompile.eval_frame import stances
 from nbcompile.eval_frame.compiled_autograd import Region
 from nbcompile.options import Options
 from nbcompile.recording import hit_log
+from nbcompile.support import wrappers
 
 OPTIONS = "_nbcompile_options"
 """The attribute under which a wrapper keeps its options."""
-ORIGINAL = "_nbcompile_original"
-"""The attribute under which a wrapper keeps the function that it wraps."""
 MODULE_CALLS = (torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
-
-
-def original_of(function: Any) -> Any:
-    """The callable inside a wrapper of nbcompile's; a method that is bound to an object stays bound."""
-    return function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
@@ -98,7 +92,7 @@ def wrap(
             raise
 
     visible = compiled if region is None else _inside(region, compiled)
-    setattr(visible, ORIGINAL, original)
+    wrappers.mark(visible, original)
     setattr(visible, OPTIONS, options)
     # The wrapper itself must not be compiled.
     hook.skip_code(compiled.__code__)  # type: ignore[attr-defined]
@@ -130,8 +124,8 @@ def run(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Call a compiled function with its existing cache entries: nothing is compiled."""
     if not callable(fn):
         raise errors.NotCallable(f"A callable function is expected, but {type(fn)} is provided.")
-    options = getattr(fn, OPTIONS, Options())
-    original = getattr(fn, ORIGINAL, fn)
+    options = getattr(fn, OPTIONS) if wrappers.is_compiled_here(fn) else Options()
+    original = wrappers.innermost(fn)
     return _wrap_call(original, stances.callback(options, ("eager_on_recompile", None), None))
 
 

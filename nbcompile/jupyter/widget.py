@@ -23,11 +23,11 @@ import anywidget
 import traitlets
 
 from nbcompile.dispatch import cache
-from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record import trees
 from nbcompile.record.model import Record
 from nbcompile.recording import guard_explorer as readings
 from nbcompile.recording.call_scope import scope_of
+from nbcompile.support import wrappers
 from nbcompile.views import assets, html, what_if
 from nbcompile.views.live import View
 
@@ -55,7 +55,7 @@ class LiveWhatIf(anywidget.AnyWidget):
     """Result of the real guards."""
 
     def __init__(self, record: Record, function: Callable[..., object]) -> None:
-        whole = function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
+        whole = wrappers.innermost(function)
         self._function = whole if isinstance(whole, MethodType) else inspect.unwrap(whole)
         self._code = self._function.__code__
         number = {each.id: each for each in record.frames}

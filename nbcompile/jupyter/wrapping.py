@@ -30,7 +30,7 @@ from IPython.core.error import UsageError
 from nbcompile.dispatch import library_calls
 from nbcompile.dispatch.skipping import code_skip_reason
 from nbcompile.eval_frame.compiled_module import CompiledModule
-from nbcompile.eval_frame.wrapper import ORIGINAL
+from nbcompile.support import wrappers
 
 WRAP = "__nbcompile_wrap__"
 """The name that the changed tree calls; the magic binds it while the cell runs."""
@@ -170,7 +170,7 @@ def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[.
         if isinstance(value, (FunctionType, MethodType)):
             obstacle = _obstacle(value)
             met.append(WrappedFunction(inspect.unwrap(value).__name__, obstacle))
-            return value if obstacle or hasattr(value, ORIGINAL) else compile_function(value)
+            return value if obstacle or wrappers.is_compiled_here(value) else compile_function(value)
         if isinstance(value, type) and issubclass(value, torch.nn.Module):
             _compile_class(value, compile_function, met)
         elif isinstance(value, type):
@@ -190,7 +190,7 @@ def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[.
 def _obstacle(function: Callable[..., object]) -> str:
     """Reason why calling a function runs no frame that can be compiled; "" if it does."""
     message = next((text for name, text in _LEFT_ALONE.items() if hasattr(function, name)), "")
-    if message and not hasattr(function, ORIGINAL):
+    if message and not wrappers.is_compiled_here(function):
         return message
     innermost = inspect.unwrap(function)
     return next((text for suspends, text in _SUSPENDED.items() if suspends(innermost)), "")
@@ -204,7 +204,7 @@ def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: l
         return
     obstacle = _obstacle(forward)
     met.append(WrappedFunction(forward.__name__, obstacle, cls.__name__))
-    if not obstacle and not hasattr(forward, ORIGINAL):
+    if not obstacle and not wrappers.is_compiled_here(forward):
         cls.forward = compile_function(forward)
 
 
@@ -217,7 +217,7 @@ def _compile_instance(
         met.append(WrappedFunction(name, ""))
         return
     if hasattr(module, "_torchdynamo_orig_callable") or (
-        module._compiled_call_impl is not None and not hasattr(module._compiled_call_impl, ORIGINAL)
+        module._compiled_call_impl is not None and not wrappers.is_compiled_here(module._compiled_call_impl)
     ):
         met.append(WrappedFunction(name, _BY_TORCH))
         return
@@ -232,7 +232,7 @@ def _compile_instance(
         met.append(WrappedFunction(name, obstacle))
     else:
         met.append(WrappedFunction(forward.__name__, obstacle, name))
-    if not obstacle and not hasattr(forward, ORIGINAL) and module._compiled_call_impl is None:
+    if not obstacle and not wrappers.is_compiled_here(forward) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
         caught = code_skip_reason(forward.__code__) is None
         called = module._call_impl if caught else library_calls.caller_of(module, variable, "_call_impl")

@@ -28,8 +28,8 @@ import torch
 import nbcompile
 from nbcompile import api, config
 from nbcompile.eval_frame.compiled_module import CompiledModule
-from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record.model import Record
+from nbcompile.support import wrappers
 from nbcompile.support.process_state import STATE, Lifetime
 
 SECONDS = 30.0
@@ -138,9 +138,7 @@ def is_compiled(value: object) -> bool:
     """Return whether a value is a result of ``torch.compile`` or ``nbcompile.compile``."""
     if isinstance(value, torch.nn.Module):
         return isinstance(value, CompiledModule) or type(value).__name__ == "OptimizedModule"
-    attributes = getattr(value, "__dict__", {})
-    is_disabled = attributes.get("_torchdynamo_disable", False)
-    return not is_disabled and any(mark in attributes for mark in ("_torchdynamo_orig_callable", ORIGINAL))
+    return wrappers.is_compiled(value)
 
 
 def _is_filled(cell: types.CellType) -> bool:

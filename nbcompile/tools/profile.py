@@ -32,9 +32,10 @@ from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import flop_registry
 
 from nbcompile import api
-from nbcompile.eval_frame import compiled_module, wrapper
+from nbcompile.eval_frame import compiled_module
 from nbcompile.record.profile import COMPILE, FRAME, KernelTime, LineTime, Machine, Place, Profile
 from nbcompile.runtime import program
+from nbcompile.support import wrappers
 from nbcompile.views.profile import ProfileView
 
 CALLS = 10
@@ -61,7 +62,7 @@ def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Pa
     if calls < 1:
         raise ValueError(f"calls must be at least 1, not {calls}")
     compiled = (
-        function if hasattr(function, wrapper.ORIGINAL) or _is_compiled_module(function) else api.compile(function)
+        function if wrappers.is_compiled_here(function) or _is_compiled_module(function) else api.compile(function)
     )
 
     def profiled(*arguments: Any, **keywords: Any) -> ProfileView:

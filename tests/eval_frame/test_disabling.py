@@ -1,6 +1,7 @@
 """Functions that are never compiled."""
 
 import copy
+import functools
 
 import pytest
 import torch
@@ -35,9 +36,62 @@ def test_what_a_disabled_function_calls(recursive, expected):
 
 def test_a_disabled_function_of_a_compiled_one_is_the_original():
     """A compiled function is unwrapped before it is disabled, so it is not compiled."""
-    compiled = nbcompile.compile(lambda x: x + 1, backend="eager")
-    explained = nbcompile.explain(nbcompile.disable(compiled))(torch.ones(2))
-    assert explained.graph_count == 0
+    found = Graphs()
+    compiled = nbcompile.compile(lambda x: x + 1, backend=found)
+    assert torch.equal(nbcompile.disable(compiled)(torch.ones(2)), torch.full((2,), 2.0))
+    assert len(found) == 0
+
+
+@pytest.mark.parametrize("disable", [nbcompile.disable, torch.compiler.disable], ids=["nbcompile", "torch"])
+def test_compile_of_a_disabled_function_compiles_the_function_inside(disable):
+    """The outermost of ``compile`` and ``disable`` decides, as in torch, for functions, methods and modules."""
+    net = torch.nn.Linear(2, 2)
+    function, method = (lambda x: x + 1), net.forward
+    for callable_ in (function, method):
+        result, found = graphs_of(disable(callable_), torch.ones(2))
+        assert torch.equal(result, callable_(torch.ones(2)))
+        assert len(found) == 1
+    result, found = graphs_of(disable(function, recursive=False), torch.ones(2))
+    assert torch.equal(result, function(torch.ones(2)))
+    assert len(found) == 0  # in torch, too
+
+
+def test_compile_of_a_disabled_module_compiles_the_module_inside():
+    """The compiled module has the keys of a compiled module that was never disabled."""
+    found = Graphs()
+    compiled = nbcompile.compile(nbcompile.disable(torch.nn.Linear(2, 2)), backend=found)
+    assert sorted(compiled.state_dict()) == ["_orig_mod.bias", "_orig_mod.weight"]
+    assert compiled(torch.ones(2)).shape == (2,)
+    assert len(found) == 1
+
+
+def test_a_method_that_its_class_disables_stays_disabled():
+    """``compile`` of a bound method does not look inside: the object would be lost."""
+
+    class Logger:
+        @nbcompile.disable
+        def log(self, x):
+            return x + 1
+
+    result, found = graphs_of(Logger().log, torch.ones(2))
+    assert torch.equal(result, torch.full((2,), 2.0))
+    assert len(found) == 0
+
+
+@pytest.mark.parametrize("compile_function", [nbcompile.compile, torch.compile], ids=["nbcompile", "torch"])
+def test_a_function_that_wraps_a_compiled_one_is_compiled_itself(compile_function):
+    """``functools.wraps`` copies the attributes of the compiled function, not what it does (torch calls the inner)."""
+    compiled = compile_function(lambda x: x + 1, backend="eager")
+
+    @functools.wraps(compiled)
+    def twice(x):
+        return 2 * compiled(x)
+
+    for function in (twice, lambda x: twice(x) + 1):
+        result, found = graphs_of(function, torch.ones(2))
+        assert torch.equal(result, function(torch.ones(2)))
+        assert len(found) == 1
+    assert torch.equal(nbcompile.disable(twice)(torch.ones(2)), torch.full((2,), 4.0))
 
 
 def test_disable_is_a_decorator_and_no_context_manager():

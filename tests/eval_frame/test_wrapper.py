@@ -11,6 +11,7 @@ from nbcompile import hooks
 from nbcompile.dispatch import library_calls
 from nbcompile.eval_frame import wrapper
 from nbcompile.options import Options
+from nbcompile.support import wrappers
 from tests.support.graphs import Graphs
 
 
@@ -24,7 +25,7 @@ def test_a_wrapper_looks_like_what_it_wraps():
     compiled = nbcompile.compile(double, backend="eager", fullgraph=True)
     assert (compiled.__name__, compiled.__doc__) == ("double", "Twice x.")
     assert inspect.signature(compiled) == inspect.signature(double)
-    assert getattr(compiled, wrapper.ORIGINAL) is wrapper.original_of(compiled) is double
+    assert wrappers.original(compiled) is wrappers.innermost(compiled) is double
     assert getattr(compiled, wrapper.OPTIONS) == Options(fullgraph=True, backend="eager")
 
 
@@ -38,7 +39,7 @@ def test_a_bound_method_stays_bound():
             return x * self.factor
 
     scale = Scale()
-    assert wrapper.original_of(scale.apply) == scale.apply
+    assert wrappers.innermost(scale.apply) == scale.apply
     assert torch.equal(nbcompile.compile(scale.apply, backend="eager")(torch.ones(2)), torch.full((2,), 3.0))
 
 

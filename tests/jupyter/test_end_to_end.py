@@ -13,11 +13,11 @@ import torch
 from nbcompile import api, backends, config
 from nbcompile.dispatch import cache
 from nbcompile.errors import GraphBreakWarning
-from nbcompile.eval_frame import wrapper
 from nbcompile.fast.disk_cache import writer
 from nbcompile.jupyter import magics
 from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
+from nbcompile.support import wrappers
 from nbcompile.torch_internals import eval_frame
 from nbcompile.views.explanation import Explanation
 
@@ -206,7 +206,7 @@ def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
     """If a cell runs again, the old function, its entries, and its record are freed."""
     cell = "%%compile -q --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3));"
     run(cell)
-    code = getattr(shell.user_ns["f"], wrapper.ORIGINAL).__code__
+    code = wrappers.original(shell.user_ns["f"]).__code__
     entries, function = [weakref.ref(each.code) for each in cache.entries(code)], weakref.ref(shell.user_ns["f"])
     assert len(entries) == 1
     del code

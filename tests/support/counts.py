@@ -5,7 +5,7 @@ import copy
 import torch
 
 import nbcompile
-from nbcompile.eval_frame import wrapper
+from nbcompile.support import wrappers
 from tests.support.watched import same, watch
 
 
@@ -30,7 +30,7 @@ def counted(watched, calls):
 
 
 def plain(watched):
-    return getattr(watched.function, wrapper.ORIGINAL, None) or watched.function._orig_mod
+    return wrappers.original(watched.function) or watched.function._orig_mod
 
 
 def copied(arguments):

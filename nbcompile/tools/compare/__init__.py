@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from nbcompile.eval_frame.compiled_module import CompiledModule
-from nbcompile.eval_frame.wrapper import original_of
 from nbcompile.record.comparison import Comparison, EngineRun
 from nbcompile.record.model import Record
+from nbcompile.support import wrappers
 from nbcompile.tools.compare import align, job as jobs, processes
 from nbcompile.tools.compare.processes import EngineResult
 from nbcompile.tools.diagnose import outcome
@@ -89,7 +89,7 @@ def original(function: Any) -> Any:
     """The callable that nbcompile or torch.compile wrapped; any other value itself."""
     if isinstance(function, CompiledModule):
         return function._modules["_orig_mod"]
-    return getattr(function, "_torchdynamo_orig_callable", original_of(function))
+    return wrappers.innermost(function)
 
 
 def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float, given: bytes = b"") -> Comparison:

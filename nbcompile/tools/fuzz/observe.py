@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile.eval_frame.wrapper import ORIGINAL
+from nbcompile.support import wrappers
 from nbcompile.tools.fuzz.program import CaughtException
 
 SCALARS = (
@@ -95,8 +95,8 @@ class _Observer:
             dtype = torch.float64 if isinstance(value, float) else torch.complex128
             self.facts[path] = Fact(type(value).__name__, torch.tensor(value, dtype=dtype))
             return
-        if isinstance(value, types.FunctionType) and ORIGINAL in vars(value):
-            value = vars(value)[ORIGINAL]  # the attributes of a compiled function are not observed
+        if wrappers.is_compiled(value):
+            value = wrappers.innermost(value)  # the attributes of a compiled function are not observed
         if type(value) in SCALARS or isinstance(value, enum.Enum):
             self.facts[path] = Fact(_without_addresses(f"{type(value).__name__} {value!r}"))
             return

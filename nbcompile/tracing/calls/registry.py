@@ -105,14 +105,6 @@ def disabled(value: FunctionType) -> breaks.Unsupported | None:
     return breaks.unsupported(kind, str(original), name=name, reason=reason)
 
 
-def is_compiled_wrapper(value: object) -> bool:
-    """True for a result of ``torch.compile`` or ``nbcompile.compile``: tracing continues into the original."""
-    members = getattr(value, "__dict__", {})
-    return "_nbcompile_original" in members or (
-        "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")
-    )
-
-
 def is_compiled_module(value: object) -> bool:
     """True for a result of ``torch.compile`` for a module: the module inside it is traced."""
     kind = type(value)

@@ -23,6 +23,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, LocalSource, Source
+from nbcompile.support import wrappers
 from nbcompile.support.created_caches import is_created_cache
 from nbcompile.torch_internals import operators
 from nbcompile.tracing import breaks, rules
@@ -162,10 +163,8 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
     if "__script_if_tracing_wrapper" in vars(value):  # torch.jit.script_if_tracing: nothing is traced by torch.jit
         return tracer.wrap(value.__original_fn, None)  # type: ignore[attr-defined]
     # A function that is compiled already: inside of a compiled function its body is traced like any other.
-    if registry.is_compiled_wrapper(value):
-        inner = tracer.wrap(
-            inspect.unwrap(value, stop=lambda function: not registry.is_compiled_wrapper(function)), None
-        )
+    if wrappers.is_compiled(value):
+        inner = tracer.wrap(wrappers.innermost(value), None)
         return setting_contexts.strict(inner) if registry.wants_one_graph(value) else inner
     # Files of libraries are not traced through: calls break there, as in torch.
     reason = rules.skip_reason(value.__code__.co_filename)
