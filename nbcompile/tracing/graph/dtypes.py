@@ -3,6 +3,7 @@
     torch.ones(3, 3) @ torch.ones(3, 3, dtype=torch.int64)       a product of two dtypes
     cross_entropy(logits, target.int())                          class indices that are neither int64 nor uint8
     gelu(torch.arange(4))                                        the kernel has no code for int64
+    torch.ones(3).add_(1j)                                       the complex result does not fit into the floats
 
 Each operator is tried: it runs once, on small tensors of zeros, for each combination of dtypes that is not float32 or
 only float64. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
@@ -51,7 +52,7 @@ class DtypeTrial(TorchDispatchMode):
         keywords = kwargs or {}
         if isinstance(func, torch._ops.OpOverload):
             values = tree_leaves((args, keywords))
-            if _is_worth_trying(func, [value for value in values if isinstance(value, torch.Tensor)]):
+            if _is_worth_trying(func, values):
                 # Sizes are not in the key, so that a trial serves many calls:
                 # refusals depend on dtypes and numbers of dims.
                 key = (func, *keywords, *map(_kind, values))
@@ -63,9 +64,12 @@ class DtypeTrial(TorchDispatchMode):
         return func(*args, **keywords)
 
 
-def _is_worth_trying(function: torch._ops.OpOverload, tensors: Sequence[torch.Tensor]) -> bool:
+def _is_worth_trying(function: torch._ops.OpOverload, values: Sequence[object]) -> bool:
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
     dtypes = {tensor.dtype for tensor in tensors}
-    if not dtypes or dtypes in ({torch.float32}, {torch.float64}):
+    # ``x.add_(1j)`` of a float tensor: the result is complex, and x cannot be. Graphs without mutation would drop 1j.
+    has_complex_number = any(isinstance(value, complex) for value in values)
+    if not dtypes or (dtypes in ({torch.float32}, {torch.float64}) and not has_complex_number):
         return False
     if function.namespace != "aten" or function.is_view or torch_internals.in_transform():
         return False

@@ -55,6 +55,12 @@ REFUSED = {
     "large": lambda a, b: F.gelu(b.long().repeat(100, 10)),
     "large norm": lambda a, b: F.layer_norm(a.repeat(100, 20), (60,), b[0].repeat(20), b[0].repeat(20)),
     "convolution": lambda a, b: F.conv2d(a[None, None], b[None, None]),
+    "complex number added in place": lambda a, b: a.clone().add_(1 + 2j),
+    "complex number multiplied in place": lambda a, b: a.clone().mul_(1j),
+    "complex number subtracted in place": lambda a, b: a.clone().__isub__(1j),
+    "complex divisor in place": lambda a, b: a.clone().div_(1j),
+    "complex number added to doubles in place": lambda a, b: b.clone().add_(1j),
+    "complex number for many": lambda a, b: torch._foreach_add_([a.clone()], 1j),
 }
 PROGRAMS |= REFUSED
 
