@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from nbcompile import torch_internals
+from nbcompile.tracing.graph import in_place_shapes
 
 
 class DtypeTrial(TorchDispatchMode):
@@ -34,6 +35,7 @@ class DtypeTrial(TorchDispatchMode):
 
     Raises:
         NotImplementedError: with the operator's text, where it refuses the dtypes.
+        RuntimeError: an in-place operator has no space for its result.
     """
 
     supports_higher_order_operators = True
@@ -60,6 +62,7 @@ class DtypeTrial(TorchDispatchMode):
                     self.refusals[key] = _try(func, args, keywords)
                 if refusal := self.refusals[key]:
                     raise NotImplementedError(refusal)
+            in_place_shapes.check(func, args, keywords)
         self.see(func, args, keywords)
         return func(*args, **keywords)
 
