@@ -20,7 +20,7 @@ from itertools import islice
 
 from nbcompile.record import links, model
 from nbcompile.record.model import FROM_STORE, LOADED, LOADED_FROM_CACHE, CompiledFrame, Record, StackLine
-from nbcompile.views import break_sentences, facts, figures, refusals, user_errors
+from nbcompile.views import break_sentences, facts, figures, guard_failures, user_errors
 from nbcompile.views.facts import count
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -238,9 +238,9 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
     causes: dict[object, list[Sentence]] = {}
     for frame in record.frames:
         if frame.failed_guards and frame.status == "compiled":
-            no = refusals.refusal(record, frame.failed_guards[0])
-            about = (frame.function, frame.failed_guards[0].source or no.what, no.dimension)
-            causes.setdefault(about, []).append(Sentence(_refused(frame, no)))
+            failure = guard_failures.guard_failure(record, frame.failed_guards[0])
+            about = (frame.function, frame.failed_guards[0].source or failure.what, failure.dimension)
+            causes.setdefault(about, []).append(Sentence(_recompiled(frame, failure)))
     for first, *more in islice(causes.values(), FEW):
         yield first
         if more:
@@ -249,11 +249,14 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
         yield Sentence("Other causes led to recompilations, too.")
 
 
-def _refused(frame: CompiledFrame, no: refusals.Refusal) -> str:
-    values = f" (expected `{no.expected}`, got `{no.actual}`)" if no.expected and no.actual else ""
-    where = f", dimension `{no.dimension}`" if no.dimension else ""
+def _recompiled(frame: CompiledFrame, failure: guard_failures.GuardFailure) -> str:
+    has_values = failure.expected and failure.actual
+    values = f" (expected `{failure.expected}`, got `{failure.actual}`)" if has_values else ""
+    where = f", dimension `{failure.dimension}`" if failure.dimension else ""
     compiled = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"
-    return f"`{facts.name(frame)}` {compiled}, because `{no.entry}` refused a call{values}: {no.what}{where}."
+    return (
+        f"`{facts.name(frame)}` {compiled}, because a guard of `{failure.entry}` failed{values}: {failure.what}{where}."
+    )
 
 
 def _training_step(record: Record) -> Iterator[Sentence]:

@@ -1,7 +1,7 @@
 """Facts of a record that all views show, computed once for text and HTML.
 
     FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 3, actual 4")
-    refusal(...)  ->  what="size of tensor x", dimension="0", expected="3", actual="4"
+    guard_failure(...)  ->  what="size of tensor x", dimension="0", expected="3", actual="4"
 
 In torch: nothing. Read next: nbcompile/views/text.py, the simplest user of it.
 """
@@ -211,7 +211,7 @@ def shortened(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
-# --- guards and refusals -----------------------------------------------------------------------
+# --- guards ------------------------------------------------------------------------------------
 
 
 def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], ...]:

@@ -188,13 +188,13 @@ def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> I
 def _entry_question(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
     newest = tuple(reversed(frames))
     # As the cache does: newest entry first, and for each the first guard that fails.
-    refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
-    hit = next((index for index, guard in enumerate(refused) if guard is None), None)
+    failed = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
+    hit = next((index for index, guard in enumerate(failed) if guard is None), None)
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)
     choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs eagerly")
     reasons = [
         f"`{entry.id}` rejects the call, as this does not hold: {guard.words or facts.readable(guard.condition)}"
-        for entry, guard in zip(newest, refused, strict=True)
+        for entry, guard in zip(newest, failed, strict=True)
         if guard is not None
     ]
     if hit is not None:

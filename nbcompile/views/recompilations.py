@@ -1,9 +1,9 @@
 """Recompilations: the entry of each call, the guards that failed, remedies, and changes of the new entry.
 
-    calls      0/0         0/1                  0/1 f was compiled because the older entries refused the call
+    calls      0/0         0/1                  0/1 f was compiled because a guard of each older entry failed
     1          compiled                         0/0   size of tensor 'x', dimension 0: expected 3, actual 4
     2-3        hit                                    advice: mark_dynamic(x, 0) (tried: it helps)
-    4          refused     compiled             - x.size()[0] == 3      + 2 <= x.size()[0]
+    4          failed      compiled             - x.size()[0] == 3      + 2 <= x.size()[0]
 
 In torch: TORCH_LOGS=recompiles prints the reasons. Read next: nbcompile/views/what_if.py
 """
@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import Call, CompiledFrame, FailedGuard, Record
-from nbcompile.views import break_sentences, facts, figures, lines, recompile_causes, refusals
+from nbcompile.views import break_sentences, facts, figures, guard_failures, lines, recompile_causes
 from nbcompile.views.breaks import stack
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
 
@@ -64,16 +64,16 @@ def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
 
 
 def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) -> str:
-    """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (a guard fails), or "" if not checked."""
+    """Outcome of an entry for a call: ``hit``, ``compiled``, ``failed`` (a guard of it), or "" if not checked."""
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
     # Reasons are known only for a call that compiled: it checked every entry.
     # A hit ends the search: the entries after it were not checked.
-    refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
-    return "refused" if refused else ""
+    has_failed = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
+    return "failed" if has_failed else ""
 
 
-_TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "eager": "warn"}
+_TONES = {"hit": "ok", "compiled": "info", "failed": "bad", "eager": "warn"}
 
 
 MOST_CHANGES = 40
@@ -113,26 +113,26 @@ def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame,
 def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, is_open: bool) -> Markup:
     rows = []
     for failed in frame.failed_guards:
-        no = refusals.refusal(record, failed)
-        condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
+        failure = guard_failures.guard_failure(record, failed)
+        condition = fold("the guard", code(failure.condition)) if failure.condition not in ("", failure.what) else None
         remedies = [tag("div", text, class_="n-quiet") for text in recompile_causes.remedies(failed)]
-        expected = tag("td", code(no.expected) if no.expected else None, class_="n-expected")
-        got = no.actual or read(no, frame)
+        expected = tag("td", code(failure.expected) if failure.expected else None, class_="n-expected")
+        got = failure.actual or read(failure, frame)
         actual = tag("td", code(got) if got else None, class_="n-now")
-        at = stack(no.stack[-1:]) if no.stack else None
-        rows.append(row(tag("th", code(no.entry)), (_what(no), *remedies, condition), expected, actual, at))
+        at = stack(failure.stack[-1:]) if failure.stack else None
+        rows.append(row(tag("th", code(failure.entry)), (_what(failure), *remedies, condition), expected, actual, at))
     why = f" {_why(frame)}"
     title = (code(frame.id), " ", tag("b", frame.function), why)
-    head = ("entry", "refused because of", "expected", "actual", "your line")
+    head = ("entry", "failed guard", "expected", "actual", "your line")
     return join((table(title, head, rows), _changed(record, frame, limits, is_open=is_open)))
 
 
 def _cause(record: Record, cause: recompile_causes.Cause) -> Markup:
     """Recompilations for which one value is the cause, as one table."""
     failed = cause.frames[0].failed_guards[0]
-    no = refusals.refusal(record, failed)
+    failure = guard_failures.guard_failure(record, failed)
     rows = [
-        row(tag("th", code(frame.id)), code(_what(refusals.refusal(record, _newest(frame)))),
+        row(tag("th", code(frame.id)), code(_what(guard_failures.guard_failure(record, _newest(frame)))),
             "compiled" if frame.status == "compiled" else "ran eagerly")
         for frame in cause.frames
     ]  # fmt: skip
@@ -141,8 +141,8 @@ def _cause(record: Record, cause: recompile_causes.Cause) -> Markup:
     shown = [tag("p", text, class_="n-quiet") for text in recompile_causes.remedies_of(cause)]
     values = tag("p", title, ". The entries expect: ", code(facts.shortened(cause.values, ROWS)))
     head = ("entry", "guard of the newest older entry, which failed", "outcome")
-    entries = fold("Entry by entry", table("What each entry refused because of", head, rows), is_open=len(rows) <= ROWS)
-    return join((values, stack(no.stack[-1:]) if no.stack else None, shown, entries))
+    entries = fold("Entry by entry", table("The failed guard of each entry", head, rows), is_open=len(rows) <= ROWS)
+    return join((values, stack(failure.stack[-1:]) if failure.stack else None, shown, entries))
 
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
@@ -154,18 +154,18 @@ def _newest(frame: CompiledFrame) -> FailedGuard:
 
 def _why(frame: CompiledFrame) -> str:
     if frame.status == "compiled":
-        return "was compiled because the older entries refused the call"
-    return f"was not compiled, though the entries refused the call: it {break_sentences.ended_by(frame, ())}"
+        return "was compiled because a guard of each older entry failed"
+    return f"was not compiled, though a guard of each entry failed: it {break_sentences.ended_by(frame, ())}"
 
 
-def read(no: refusals.Refusal, frame: CompiledFrame) -> str:
+def read(failure: guard_failures.GuardFailure, frame: CompiledFrame) -> str:
     """Sizes of a relation in the call whose guard failed."""
     found = {facts.readable(each.name): each.value for each in frame.readings}
-    return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in no.what)
+    return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in failure.what)
 
 
-def _what(no: refusals.Refusal) -> str:
-    return f"{no.what}, dimension {no.dimension}" if no.dimension else no.what
+def _what(failure: guard_failures.GuardFailure) -> str:
+    return f"{failure.what}, dimension {failure.dimension}" if failure.dimension else failure.what
 
 
 def _changed(record: Record, frame: CompiledFrame, limits: Limits, *, is_open: bool) -> Markup | None:
@@ -257,15 +257,15 @@ def as_text(record: Record) -> Iterator[str]:
 def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
     yield from lines.wrapped(f"[{frame.id}] {frame.function} {_why(frame)}", "", "    ")
     for failed in frame.failed_guards:
-        no = refusals.refusal(record, failed)
-        yield from lines.wrapped(f"[{no.entry}] refused: {_what(no)}", "  ", "      ")
-        if no.expected or no.actual:
-            yield f"      expected {no.expected}, actual {no.actual}"
-        elif got := read(no, frame):
+        failure = guard_failures.guard_failure(record, failed)
+        yield from lines.wrapped(f"[{failure.entry}] failed: {_what(failure)}", "  ", "      ")
+        if failure.expected or failure.actual:
+            yield f"      expected {failure.expected}, actual {failure.actual}"
+        elif got := read(failure, frame):
             yield f"      actual {got}"
-        if no.condition:
-            yield f"      guard: {no.condition}"
-        yield from (f"      {line}" for line in lines.stack(no.stack))
+        if failure.condition:
+            yield f"      guard: {failure.condition}"
+        yield from (f"      {line}" for line in lines.stack(failure.stack))
         for text in recompile_causes.remedies(failed):
             yield from lines.wrapped(text, "      ", "        ")
     before = previous(record, frame)

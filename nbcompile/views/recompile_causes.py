@@ -3,7 +3,7 @@
     size of tensor 'x', dimension 0     expected 3, got 4, 5 and 6 in "0/1", "0/2", "0/3"
     advice                              mark the dimension as dynamic
 
-In torch: torch/_dynamo/guards.py (``get_and_maybe_log_recompilation_reasons``). Read next: nbcompile/views/refusals.py
+In torch: torch/_dynamo/guards.py (get_and_maybe_log_recompilation_reasons). Read next: guard_failures.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbcompile.record.model import (
     Record,
 )
 from nbcompile.views.facts import SEVERAL, readable, shortened
-from nbcompile.views.refusals import SIZE, guard_of, refusal, refused_value
+from nbcompile.views.guard_failures import SIZE, expected_value, guard_failure, guard_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
         Cause(
             _about(record, same[0].failed_guards[0]),
             tuple(same),
-            tuple(dict.fromkeys(refused_value(record, each) for frame in same for each in frame.failed_guards)),
+            tuple(dict.fromkeys(expected_value(record, each) for frame in same for each in frame.failed_guards)),
         )
         for same in groups.values()
     )
@@ -57,13 +57,13 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
 
 def _about(record: Record, failed: FailedGuard) -> str:
     """The value of a failed guard."""
-    no, guard = refusal(record, failed), guard_of(record, failed)
-    if no.dimension:
-        return f"{no.what}, dimension {no.dimension}"
+    failure, guard = guard_failure(record, failed), guard_of(record, failed)
+    if failure.dimension:
+        return f"{failure.what}, dimension {failure.dimension}"
     source = readable(failed.source or (guard.source if guard is not None else ""))
     if size := SIZE.fullmatch(source):
         return f"size of tensor {size['tensor']!r}, dimension {size['dim']}"
-    return source or no.what
+    return source or failure.what
 
 
 def remedies(failed: FailedGuard) -> list[str]:

@@ -51,14 +51,14 @@ def tripled(x, k):
 
 
 def test_a_recompilation_is_shown_with_both_values():
-    """The sentence has the entry that refused, its expected value, and the actual one."""
+    """The sentence has the entry whose guard failed, its expected value, and the actual one."""
     nbcompile.reset()
     function, frame_recorder = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
     with frame_recorder.listening():
         function(torch.ones(3), 1)
         function(torch.ones(4), 1)
     wanted = (
-        "`tripled` was compiled again, because `0/0` refused a call (expected `3`, got `4`): "
+        "`tripled` was compiled again, because a guard of `0/0` failed (expected `3`, got `4`): "
         "size of tensor 'x', dimension `0`."
     )
     assert wanted in told(frame_recorder.record())
@@ -88,7 +88,7 @@ def test_a_graph_without_kernels_says_why():
     [(model.LOADED, "another process stored it"), (model.LOADED_FROM_CACHE, "this process stored it before")],
 )
 def test_what_was_loaded_is_no_compile(cause, stored):
-    """A loaded entry says which process stored it, also if an older entry refused the call."""
+    """A loaded entry says which process stored it, also if a guard of an older entry failed."""
     record = sample.recompiled()
     one, *more = record.frames
     loaded = [dataclasses.replace(each, cause=cause) for each in (one, *more)]
@@ -257,7 +257,7 @@ def test_an_attempt_that_came_to_nothing_is_no_recompilation(records):
     numbers = {tile.noun: tile.number for tile in facts.tiles(records["limit"])}
     assert (numbers["recompile"], numbers["skipped frame"]) == (1, 1)
     shown = " ".join(text.render(records["limit"], "recompilations").split())
-    assert "keyed was not compiled, though the entries refused the call: it ran eagerly" in shown
+    assert "keyed was not compiled, though a guard of each entry failed: it ran eagerly" in shown
 
 
 # --- what a whole training step says ------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_a_changed_state_of_the_process_is_a_whole_sentence():
     with frame_recorder.listening():
         f(torch.ones(3))
     (said,) = [each for each in told(frame_recorder.record()) if "compiled again" in each]
-    assert said.endswith("refused a call: GLOBAL_STATE changed: grad_mode.")
+    assert said.endswith("failed: GLOBAL_STATE changed: grad_mode.")
 
 
 def test_a_function_that_is_called_often_is_listed_once():

@@ -38,8 +38,8 @@ def test_the_timeline_is_the_calls(record):
     assert lines[1:7] == [
         ["call", "0/0", "0/1", "0/2"],
         ["1", "compiled"],
-        ["2", "refused", "compiled"],
-        ["3", "refused", "refused", "compiled"],
+        ["2", "failed", "compiled"],
+        ["3", "failed", "failed", "compiled"],
         ["4", "hit"],
         ["5-6", "hit"],
     ]

@@ -18,10 +18,10 @@ from nbcompile.record.model import (
 )
 
 
-def refused_value(record: Record, failed: FailedGuard) -> str:
-    """The value that a call had where a guard expected another one."""
-    no = refusal(record, failed)
-    return no.expected or no.what
+def expected_value(record: Record, failed: FailedGuard) -> str:
+    """The value that a failed guard expected; what it checks, if the reason has no value."""
+    failure = guard_failure(record, failed)
+    return failure.expected or failure.what
 
 
 def guard_of(record: Record, failed: FailedGuard) -> Guard | None:
@@ -31,7 +31,7 @@ def guard_of(record: Record, failed: FailedGuard) -> Guard | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class GuardFailure:
     """Parsed reason of a cache miss: the guard that failed, with expected and actual value."""
 
     entry: str
@@ -53,13 +53,13 @@ SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<dim>\d+)\]")
 _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
 
 
-def refusal(record: Record, failed: FailedGuard) -> Refusal:
+def guard_failure(record: Record, failed: FailedGuard) -> GuardFailure:
     """Split a failed guard's reason into the expected and the actual value."""
     # Reasons of dtypes and sizes are sentences of torch: the aspect comes first, and both values follow. Other
     # reasons are written with the values next to them, or are a flag whose two values are implied.
     mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
     guard = guard_of(record, failed)
-    return Refusal(
+    return GuardFailure(
         failed.compile_id,
         f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason.strip(),
         _of_flag(failed.reason, 0) or (values["expected"] if values else failed.expected),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nbcompile.record.model import FailedGuard, Record
-from nbcompile.views import refusals
+from nbcompile.views import guard_failures
 from tests.views import sample_records as sample
 
 
@@ -30,17 +30,17 @@ from tests.views import sample_records as sample
         ("something else", (), (..., "", "", "")),
     ],
 )
-def test_a_refusal_is_taken_apart(reason, said, expected):
+def test_a_reason_has_its_expected_and_actual_value(reason, said, expected):
     """A failed guard has its subject (or the whole reason), expected and actual value, and dimension."""
-    no = refusals.refusal(Record("f"), FailedGuard("0/0", reason, "", (), *said))
+    no = guard_failures.guard_failure(Record("f"), FailedGuard("0/0", reason, "", (), *said))
     what = reason if expected[0] is ... else expected[0]
     assert (no.what, no.expected, no.actual, no.dimension) == (what, *expected[1:])
 
 
-def test_a_refusal_names_its_guard_and_line():
+def test_a_failure_has_its_guard_and_line():
     """The guard's id gives the condition and the user's line."""
     record = sample.recompiled()
     failed = replace(record.frames[1].failed_guards[0], stack=())
-    no = refusals.refusal(record, failed)
+    no = guard_failures.guard_failure(record, failed)
     assert no.condition.startswith("check_tensor(L['x']")
     assert no.stack[-1].line == 2
