@@ -94,8 +94,8 @@ class OutputGraph:
         """The last operator that failed."""
         self.began_with_grad = torch._C.is_grad_enabled()
         self.began_in_inference = torch.is_inference_mode_enabled()
-        self.modes: list[object] = []
-        """Inference modes that are active now."""
+        self.modes: dict[object, tuple[Any, ...]] = {}
+        """Inference modes that are active now, each with the transforms of torch.func at its beginning."""
         self.refused: set[str] = set()
         """Operations that an earlier attempt traced, and that must break the graph."""
         self.freed_by_gradients: set[Any] = set()
@@ -304,25 +304,26 @@ class OutputGraph:
         """Enter (or suspend) inference mode, now and in the graph."""
         enter = torch.autograd.grad_mode._enter_inference_mode
         node = self.graph.create_node("call_function", enter, (mode,), {})
-        node.meta[EXAMPLE] = None
-        node.meta[STACK] = self.stack()
+        node.meta.update({EXAMPLE: None, STACK: self.stack()})
         entered = enter(mode)
-        self.modes.append(entered)
+        self.modes[entered] = torch_internals.transform_state()
         return entered, node
 
     def exit_inference_mode(self, mode: object, entered: torch.fx.Node) -> None:
         """Leave inference mode, now and in the graph."""
         leave = torch.autograd.grad_mode._exit_inference_mode
         node = self.graph.create_node("call_function", leave, (entered,), {})
-        node.meta[EXAMPLE] = None
-        node.meta[STACK] = self.stack()
-        self.modes.remove(mode)
+        node.meta.update({EXAMPLE: None, STACK: self.stack()})
+        del self.modes[mode]
         leave(mode)
 
     def leave_modes(self) -> None:
         """Leave the modes that are still active when tracing ends early."""
+        # A transform of torch.func inside of a mode is left first: it restores the state of its beginning.
         while self.modes:
-            torch.autograd.grad_mode._exit_inference_mode(self.modes.pop())
+            mode, transforms = self.modes.popitem()
+            torch_internals.restore_transforms(transforms)
+            torch.autograd.grad_mode._exit_inference_mode(mode)
 
     # -- the end -------------------------------------------------------------------------
 

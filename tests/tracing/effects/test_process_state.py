@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 
+import nbcompile
 from nbcompile.tracing.effects.process_state import kept
 
 
@@ -23,3 +26,43 @@ def test_what_is_changed_inside_is_put_back(read, change):
         assert read() != before
         raise ZeroDivisionError
     assert read() == before
+
+
+def _jvp(x):
+    return torch.func.jvp(lambda s: s @ torch.ones(5), (x,), (x,))
+
+
+TRANSFORMS = {
+    "jvp": _jvp,
+    "vmap": torch.vmap(lambda s: s @ torch.ones(5)),
+    "grad": torch.func.grad(lambda s: s),
+    "jvp in vmap": torch.vmap(_jvp),
+}
+MODES = {
+    "inference_mode": torch.inference_mode,
+    "suspended": lambda: torch.inference_mode(False),
+    "no_grad": torch.no_grad,
+}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_an_error_in_a_transform_leaves_the_modes_around_it(name, mode):
+    """The transform is left before the mode in which it began, however the trace ends."""
+
+    def function(x):
+        with MODES[mode]():
+            return TRANSFORMS[name](x)
+
+    def caught(x):
+        try:
+            return function(x)
+        except RuntimeError as error:
+            return type(error).__name__
+
+    for each in (function, caught):
+        with pytest.raises(RuntimeError) if each is function else contextlib.nullcontext():
+            nbcompile.compile(each, backend="eager")(torch.ones(2, 3))
+        assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+        assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0

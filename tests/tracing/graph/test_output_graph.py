@@ -100,9 +100,9 @@ def test_a_mode_is_entered_now_and_in_the_graph():
     """The mode is active while later operators are traced; a mode that is still active is exited at the end."""
     output, _ = growing(torch.ones(3))
     mode, entered = output.enter_inference_mode(True)
-    assert torch.is_inference_mode_enabled() and output.modes == [mode]
+    assert torch.is_inference_mode_enabled() and list(output.modes) == [mode]
     output.exit_inference_mode(mode, entered)
-    assert not torch.is_inference_mode_enabled() and output.modes == []
+    assert not torch.is_inference_mode_enabled() and not output.modes
     output.enter_inference_mode(True)
     output.leave_modes()
     assert not torch.is_inference_mode_enabled() and len(targets(output)) == 3
