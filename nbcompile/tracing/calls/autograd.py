@@ -27,7 +27,7 @@ import torch
 import torch.fx
 from torch.autograd.function import Function
 
-from nbcompile import torch_internals
+from nbcompile import errors, torch_internals
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.bodies import GRAPH_VALUES, TracedBody, graph_values, inputs, trace_body
@@ -39,6 +39,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import FunctionVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -123,6 +124,8 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
         raise _unsupported("the same tensor is given twice")
     context = prepared[2]
     backward, gradients = _trace_backward(tracer, owner, context, forward)
+    if not _fit(gradients, given):
+        raise _unsupported("its backward does not return one gradient, or None, for each input of its forward")
     _return_gradients(backward.body, body, given, gradients)
     saved = _save(forward, backward.body)
     bodies = (output.install("fwd_body", body), output.install("bwd_body", _take_all(forward, backward.body, saved)))
@@ -151,12 +154,25 @@ def _trace_backward(
     torch._C._set_grad_enabled(False)  # no node is needed: backward runs without gradients
     try:
         traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)
+    # In eager mode backward runs later, if at all: no handler around ``apply`` may catch what it raises.
+    except (ObservedException, errors.TorchRuntimeError) as error:
+        raise _unsupported("its backward raises an exception") from error
     finally:
         torch._C._set_grad_enabled(grad_mode)
     result = traced.result
     return traced, [realise(tracer, each) for each in result.items] if isinstance(result, SequenceVariable) else [
         result
     ]
+
+
+def _fit(gradients: Sequence[VariableTracker], given: Sequence[VariableTracker]) -> bool:
+    """Return whether autograd accepts the gradients: further results may be None."""
+    pairs = itertools.zip_longest(gradients, given)
+    return len(gradients) >= len(given) and all(
+        (gradient.is_constant() and gradient.constant() is None)
+        or (isinstance(gradient, GRAPH_VALUES) and isinstance(argument, TensorVariable))
+        for gradient, argument in pairs
+    )
 
 
 def _return_gradients(
