@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import torch.utils.hooks
 
-from nbcompile import torch_internals
+from nbcompile import errors, torch_internals
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import inputs, trace_body
@@ -27,6 +27,7 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import Special, TensorVariable, method
 
 
@@ -104,9 +105,14 @@ def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTra
     # The hook is traced now, on a gradient with the tensor's metadata.
     output = tracer.output
     body = output.new_body()
-    traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)
-    if not isinstance(traced.result, (TensorVariable, ConstantVariable)):
-        raise breaks.unsupported(breaks.BODY_MISUSE, "", name="register_hook", problem="the hook returns no tensor")
+    try:
+        traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)
+    # In eager mode the backward runs the hook: no handler around ``register_hook`` may catch what it raises.
+    except (ObservedException, errors.TorchRuntimeError) as error:
+        raise _misused("the hook raises an exception") from error
+    result = traced.result
+    if not isinstance(result, TensorVariable) and not (result.is_constant() and result.constant() is None):
+        raise _misused("the hook returns neither a tensor nor None")
     (returned,) = body.graph.find_nodes(op="output")
     returned.args = tuple(returned.args[0]) or (None,)  # the gradient itself
     node = output.install("hook_body", body)
@@ -115,6 +121,10 @@ def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTra
     # From here on the tensor is the operator's result, so that its gradient passes through the hook.
     tensor.node = output.apply("call_function", operator, given, {}, tensor.example)
     return BodyHandleVariable()
+
+
+def _misused(problem: str) -> breaks.Unsupported:
+    return breaks.unsupported(breaks.BODY_MISUSE, "", name="register_hook", problem=problem)
 
 
 for _name in ("register_hook", "register_post_accumulate_grad_hook"):
