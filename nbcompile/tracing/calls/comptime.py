@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from nbcompile.tracing.frame.translator import Translator
 
 MODULE = "torch._dynamo.comptime"
+_RUNS = "a function of comptime, which runs while the frame is compiled"
+"""Reason not to store a frame on disk: a process that loads it would not run the function."""
 
 
 class ComptimeValue:
@@ -257,6 +259,7 @@ def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[ComptimeCon
 @handles_named(MODULE, "_Comptime.__call__")
 def _call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     function = _function(tracer, (*arguments, *keywords.values())[0])
+    tracer.depend_on_process(_RUNS)
     with _own_errors():
         function(ComptimeContext(tracer))
     return ConstantVariable(None)
@@ -279,6 +282,8 @@ def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> Non
         given = {key: realise(tracer, each).constant() for key, each in keywords.items() if key == "stacklevel"}
         value = next((each for each in (*arguments, *(keywords[key] for key in ("e", "val") if key in keywords))), None)
         context: Any = ComptimeContext(tracer)
+        if "print" in name:
+            tracer.depend_on_process(_RUNS)
         with _own_errors():
             if not of_value:
                 getattr(context, name.removesuffix("_and_return"))(**given)
@@ -300,6 +305,7 @@ _by_name("print_value_stack_and_return", returns=True)
 @handles_named(MODULE, "_Comptime.sleep")
 def _sleep(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     seconds = realise(tracer, (*arguments, *keywords.values())[0]).constant()
+    tracer.depend_on_process(_RUNS)
     ComptimeContext(tracer).sleep(cast(float, seconds))
     return ConstantVariable(None)
 
@@ -307,6 +313,7 @@ def _sleep(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles_named(MODULE, "_Comptime.breakpoint")
 def _breakpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """The debugger, in a frame with the trace: ``ctx.print_locals()``, ``ctx.get_local(name)``."""
+    tracer.depend_on_process(_RUNS)
     ctx = ComptimeContext(tracer)
     sys.breakpointhook()  # noqa: T100  (what the program asked for)
     del ctx

@@ -356,6 +356,19 @@ REFUSED = {
         {},
         "three",
     ),
+    **{
+        f"comptime.{call}": (
+            f"from torch._dynamo.comptime import comptime\ndef f(x):\n    comptime.{call}\n    return x * 3",
+            {},
+            "comptime",
+        )
+        for call in ("print(x)", "print_graph()", "print_locals()", "print_guards()", "sleep(0)")
+    },
+    "a function of comptime": (
+        "from torch._dynamo.comptime import comptime\ndef f(x):\n    @comptime\n    def _(context): pass\n    return x * 3",
+        {},
+        "comptime",
+    ),
 }
 
 
