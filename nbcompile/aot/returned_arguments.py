@@ -14,8 +14,7 @@ import torch
 import torch.fx
 
 from nbcompile.aot.graph_calls import is_in_place
-
-_EXAMPLE = "example_value"
+from nbcompile.capture.node_meta import EXAMPLE
 
 
 def with_arguments_for_results(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -38,8 +37,8 @@ def with_arguments_for_results(module: torch.fx.GraphModule) -> torch.fx.GraphMo
 
 def _returned(node: torch.fx.Node) -> torch.fx.Node | None:
     """The argument that a call returns; None for an in-place call, which AOTAutograd handles itself."""
-    example = node.meta.get(_EXAMPLE)
+    example = node.meta.get(EXAMPLE)
     if not node.op.startswith("call_") or not isinstance(example, torch.Tensor) or is_in_place(node):
         return None
     # The same object: a view, or a copy, has its own fake tensor.
-    return next((argument for argument in node.all_input_nodes if argument.meta.get(_EXAMPLE) is example), None)
+    return next((argument for argument in node.all_input_nodes if argument.meta.get(EXAMPLE) is example), None)

@@ -19,9 +19,9 @@ from collections.abc import Callable
 import torch
 import torch.fx
 
-INVOKE = torch.ops.higher_order.invoke_subgraph
-_EXAMPLE = "example_value"
+from nbcompile.capture.node_meta import EXAMPLE
 
+INVOKE = torch.ops.higher_order.invoke_subgraph
 
 # -- inlining ----------------------------------------------------------------------------------------------------------
 
@@ -94,8 +94,8 @@ def _inline_call(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
         for node in region.graph.nodes:
             if node.op not in ("placeholder", "output"):
                 copies[node] = copied = module.graph.node_copy(node, copies.__getitem__)
-                if _EXAMPLE in copied.meta:
-                    copied.meta[_EXAMPLE] = examples.get(id(copied.meta[_EXAMPLE]), copied.meta[_EXAMPLE])
+                if EXAMPLE in copied.meta:
+                    copied.meta[EXAMPLE] = examples.get(id(copied.meta[EXAMPLE]), copied.meta[EXAMPLE])
     results = region.graph.output_node().args[0]
     for user in list(call.users):
         assert user.target is operator.getitem
@@ -120,10 +120,10 @@ def _examples_of_call(region: torch.fx.Graph, call: torch.fx.Node) -> dict[int, 
     counterparts: list[tuple[object, object]] = [(results[user.args[1]], user) for user in call.users]  # type: ignore[index]
     counterparts += zip(region.find_nodes(op="placeholder"), call.args[2:], strict=True)  # a result may be an input
     return {
-        id(inner.meta[_EXAMPLE]): outer.meta[_EXAMPLE]
+        id(inner.meta[EXAMPLE]): outer.meta[EXAMPLE]
         for inner, outer in counterparts
         if isinstance(inner, torch.fx.Node) and isinstance(outer, torch.fx.Node)
-        if _EXAMPLE in inner.meta and _EXAMPLE in outer.meta
+        if EXAMPLE in inner.meta and EXAMPLE in outer.meta
     }
 
 
@@ -140,7 +140,7 @@ def are_equal(one: torch.fx.Graph, other: torch.fx.Graph) -> bool:
         if left.op != right.op:
             return False
         if left.op == "placeholder":
-            if _kind(left.meta[_EXAMPLE]) != _kind(right.meta[_EXAMPLE]):
+            if _kind(left.meta[EXAMPLE]) != _kind(right.meta[EXAMPLE]):
                 return False
         elif left.target != right.target or not _same_arguments(left, right, counterparts):
             return False

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
-_EXAMPLE = "example_value"
+from nbcompile.capture.node_meta import EXAMPLE
 
 _POWERS = frozenset(
     (operator.pow, operator.ipow, pow, torch.pow, torch.float_power, "pow", "pow_", "__pow__", "__rpow__", "__ipow__")
@@ -38,7 +38,7 @@ def specialise_operands(node: torch.fx.Node) -> bool:
 
 
 def _value_or_node(operand: torch.fx.Node) -> Any:
-    example = operand.meta.get(_EXAMPLE)
+    example = operand.meta.get(EXAMPLE)
     if not isinstance(example, (torch.SymInt, torch.SymFloat)) or not example.node.has_hint():
         return operand
     return int(example) if isinstance(example, torch.SymInt) else float(example)
@@ -59,9 +59,7 @@ def with_known_exponents(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _is_trained_power(node: torch.fx.Node) -> bool:
-    example = node.meta.get(_EXAMPLE)
+    example = node.meta.get(EXAMPLE)
     if not has_exponent(node) or not isinstance(example, torch.Tensor) or not example.requires_grad:
         return False
-    return any(
-        isinstance(operand.meta.get(_EXAMPLE), torch.SymInt | torch.SymFloat) for operand in node.all_input_nodes
-    )
+    return any(isinstance(operand.meta.get(EXAMPLE), torch.SymInt | torch.SymFloat) for operand in node.all_input_nodes)

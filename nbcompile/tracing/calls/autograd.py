@@ -28,11 +28,12 @@ import torch.fx
 from torch.autograd.function import Function
 
 from nbcompile import errors, torch_internals
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.bodies import GRAPH_VALUES, TracedBody, graph_values, inputs, trace_body
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import Body
 from nbcompile.tracing.polyfills import autograd as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch.fx
 
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import Body
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.cells import CellVariable

@@ -21,11 +21,11 @@ import torch
 
 from nbcompile import config
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.graph import autograd_graph
-from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.polyfills import autograd as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise

@@ -21,6 +21,7 @@ import torch.fx
 import torch.utils.checkpoint
 
 from nbcompile import errors
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.support.error_handler import ErrorReplacement
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.bodies import (
@@ -34,7 +35,7 @@ from nbcompile.tracing.calls.bodies import (
     trace_body,
 )
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import Body
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

@@ -18,11 +18,11 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import ParameterSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
-from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

@@ -23,10 +23,10 @@ import torch.fx
 from nbcompile import config
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, SharedValue
 from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.cells import CellVariable

@@ -24,10 +24,10 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks
 
-EXAMPLE = "example_value"
 creation_order = STATE.add("tracing.graph.body.creation_order", itertools.count(), Lifetime.PROCESS)
 """Numbers in the order in which trackers and bodies are created."""
 

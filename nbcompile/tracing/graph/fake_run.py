@@ -22,12 +22,11 @@ import torch.utils._pytree as pytree
 
 from nbcompile import errors, torch_internals
 from nbcompile.capture import operator_warnings, symbolic_numbers
-from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.node_meta import EXAMPLE, STACK
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks
 from nbcompile.tracing.graph import dtypes, real_run
-from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.graph.purity import Purity
 from nbcompile.tracing.inputs.graph_inputs import GraphInputs
 

@@ -25,7 +25,7 @@ from nbcompile import annotations as marks, torch_internals
 from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.node_meta import EXAMPLE, STACK
 from nbcompile.capture.resolution import kind_of_member
 from nbcompile.capture.source import ParameterSource, Source, steps
 from nbcompile.capture.trace import CapturedGraph
@@ -35,7 +35,7 @@ from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph import autograd_graph
-from nbcompile.tracing.graph.body import EXAMPLE, Body, Value
+from nbcompile.tracing.graph.body import Body, Value
 from nbcompile.tracing.graph.fake_run import FakeRun
 from nbcompile.tracing.graph.module_calls import ModuleCalls
 from nbcompile.tracing.graph.purity import Purity

@@ -18,8 +18,8 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.torch_internals import operators
-from nbcompile.tracing.graph.body import EXAMPLE
 
 
 def drop_unused_numbers(graph: torch.fx.Graph) -> None:

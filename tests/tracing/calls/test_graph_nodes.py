@@ -6,8 +6,8 @@ import operator
 
 import torch
 
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing.calls.graph_nodes import sizes
-from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.variables.constant import ConstantVariable
 from tests.tracing.frame.single_frame import frame_of
 

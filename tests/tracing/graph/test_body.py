@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import Body
 
 
 class Known:

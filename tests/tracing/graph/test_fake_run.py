@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from nbcompile import errors
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import EXAMPLE
 from tests.tracing.graph.growing import call, growing
 
 FAILING = {

@@ -10,11 +10,12 @@ import torch
 import nbcompile
 from nbcompile import errors
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.source import LocalSource
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
-from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.body import Body
 from nbcompile.tracing.graph.output_graph import stack_text
 from tests.support.answers import described
 from tests.support.graphs import Graphs
