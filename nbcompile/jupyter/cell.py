@@ -51,7 +51,9 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
     """
     # The blank line replaces the line of the magic, so that line numbers are those of the visible cell.
     source = "\n" + shell.transform_cell(body)
-    file = shell.compile.cache(source, shell.execution_count, raw_code=f"{title}\n{body}")
+    # The number of the cell that runs: IPython 9 counts it before it runs, earlier versions after.
+    number = shell.displayhook.prompt_count
+    file = shell.compile.cache(source, number, raw_code=f"{title}\n{body}")
     tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))
     # IPython runs such a cell in an event loop; a magic gets only its text, and no loop.
     if awaits(tree):

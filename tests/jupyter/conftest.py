@@ -25,6 +25,7 @@ class Ran:
 
     def __init__(self, result, captured):
         self.value = result.result
+        self.number = result.execution_count
         self.error = result.error_in_exec or result.error_before_exec
         self.out = captured.stdout
         self.err = captured.stderr

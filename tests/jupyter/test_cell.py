@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 
 import pytest
 from IPython.core.error import UsageError
@@ -105,6 +106,14 @@ def test_a_traceback_begins_in_the_cell(shell):
     text = "\n".join(raised.value._render_traceback_())
     assert "return x / 0" in text and "cell.py" not in text and "exec(code" not in text
     assert not hasattr(raised.value, "_render_traceback_")
+
+
+@pytest.mark.parametrize("cell_text", ["1 / 0", "x =", "import torch\ndef f(x):\n    return x / y\nf(torch.ones(2))"])
+def test_a_traceback_names_the_cell_that_ran(run, cell_text):
+    """The number in a traceback is that of the cell, also in a cell after others."""
+    for magic in ("", "%%compile\n", "%%compile\n"):
+        ran = run(magic + cell_text)
+        assert set(re.findall(r"Cell In\[(\d+)\]", ran.out + ran.err)) == {str(ran.number)}
 
 
 def deep(number):
