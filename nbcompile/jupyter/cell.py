@@ -16,6 +16,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import linecache
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, TracebackType
@@ -49,11 +51,14 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
         SyntaxError: the cell is no Python.
         UsageError: the cell awaits at its top level; a magic cannot.
     """
-    # The blank line replaces the line of the magic, so that line numbers are those of the visible cell.
-    source = "\n" + shell.transform_cell(body)
-    # The number of the cell that runs: IPython 9 counts it before it runs, earlier versions after.
-    number = shell.displayhook.prompt_count
-    file = shell.compile.cache(source, number, raw_code=f"{title}\n{body}")
+    at = _position(shell)
+    # Blank lines replace those up to the magic, so that line numbers are those of the visible cell.
+    if title.startswith("%%"):
+        source = shown = "\n" * at.line + shell.transform_cell(body)
+    else:
+        source = "\n" * (at.line - 1) + shell.transform_cell(body)
+        shown = "".join((*at.lines[: at.line - 1], source.lstrip("\n"), *at.lines[at.line :]))
+    file = shell.compile.cache(shown, at.number, raw_code=f"{title}\n{shown}")
     tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))
     # IPython runs such a cell in an event loop; a magic gets only its text, and no loop.
     if awaits(tree):
@@ -66,6 +71,27 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
     codes = _compiled(shell, tree.body, file, "none" if silent else shell.ast_node_interactivity)
     names = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     return ParsedCell(file, ", ".join(names), codes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The position of the magic that runs."""
+
+    number: int
+    """Of the cell, ``In[number]``."""
+    line: int
+    """In that cell, from 1."""
+    lines: tuple[str, ...]
+    """The cell's text, as IPython transformed it."""
+
+
+def _position(shell: InteractiveShell) -> _Position:
+    # A magic gets its text only. The cell that called it is the nearest frame whose file IPython calls a cell.
+    for frame, line in traceback.walk_stack(None):
+        file = frame.f_code.co_filename
+        if label := shell.compile.format_code_name(file):
+            return _Position(int(label[1].strip("In[]")), line, tuple(linecache.getlines(file)))
+    return _Position(shell.displayhook.prompt_count, 1, ())
 
 
 def awaits(tree: ast.Module) -> bool:
@@ -131,9 +157,9 @@ def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) ->
     if inner is None:
         return
 
-    def render(traceback: TracebackType = inner) -> list[str]:
+    def render(trace: TracebackType = inner) -> list[str]:
         del error._render_traceback_  # type: ignore[attr-defined]  # once: the next raise has its own traceback
-        shown, left_out = without_repetitions(traceback)
+        shown, left_out = without_repetitions(trace)
         lines = shell.InteractiveTB.structured_traceback(type(error), error, shown, tb_offset=0)
         return [*lines, *left_out]
 

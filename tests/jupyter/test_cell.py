@@ -116,6 +116,25 @@ def test_a_traceback_names_the_cell_that_ran(run, cell_text):
         assert set(re.findall(r"Cell In\[(\d+)\]", ran.out + ran.err)) == {str(ran.number)}
 
 
+LINES = "def g(x):\n    return x / 0\n\n{}g(1)\n3"
+
+
+@pytest.mark.parametrize("magic", ["", "%compile ", "r = %compile ", "if True:\n    %compile "])
+def test_a_line_has_its_number_in_the_cell(run, magic):
+    """A traceback through the code of a line magic names the line of the cell, with the cell's other lines around it."""
+    ran = run(LINES.format(magic))
+    line = 4 + magic.count("\n")
+    shown = re.findall(rf"Cell In\[{ran.number}\], line (\d+)", ran.out)
+    assert shown == [str(line), "2"]
+    assert f"----> {line} " in ran.out and "1 def g(x):" in ran.out
+
+
+def test_a_syntax_error_of_a_line_has_its_number_in_the_cell(run):
+    """The caret is below the line of the cell."""
+    ran = run("x = 3\n%compile x +")
+    assert f"Cell In[{ran.number}], line 2\n    x +" in ran.out
+
+
 def deep(number):
     return deep(number - 1) if number else 1 / 0
 
