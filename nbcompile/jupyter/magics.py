@@ -98,7 +98,7 @@ class CompileMagics(Magics):
         options, statement = _options(self.compile, line)
         if cell is None:
             if not statement:
-                raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
+                raise UsageError("%compile expects a function or a call, as in: %compile f(x)")
             with writer.postponed():
                 value = self._run(statement, options, wrap_call, f"%compile {line}")
             return None if statement.rstrip().endswith(";") else value
@@ -201,6 +201,8 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
         options = parse_argstring(magic, " ".join(words))
     except ValueError as error:  # quotes that do not close
         raise UsageError(f"{' '.join(words)}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{error} (%compile? lists the options)") from None
     options.show = _sections(options.show)
     if options.predict:
         options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))

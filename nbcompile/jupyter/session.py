@@ -79,7 +79,7 @@ class SessionMagics(Magics):
     def compile_open(self, line: str) -> object:
         """Show a record or a TORCH_TRACE of torch.compile that was written elsewhere: ``%compile_open trace.log``."""
         if not line.strip():
-            raise UsageError("%compile_open wants a record or a trace, as in: %compile_open trace.log")
+            raise UsageError("%compile_open expects a record or a trace, as in: %compile_open trace.log")
         try:
             opened = records.read(Path(line.strip().strip("'\"")))
         except (OSError, ValueError) as error:
@@ -94,7 +94,7 @@ class SessionMagics(Magics):
         """Write what the cells of this session compiled to one self-contained HTML file."""
         path = Path(line.strip().strip("'\""))
         if not line.strip():
-            raise UsageError("%compile_report wants a file, as in: %compile_report out.html")
+            raise UsageError("%compile_report expects a file, as in: %compile_report out.html")
         if not self._cells:
             raise UsageError("there is nothing to report yet: no %%compile cell was run")
         shown = [report.Section(title, record, code=cell) for cell, (title, record) in self._cells.items()]
@@ -108,7 +108,7 @@ class SessionMagics(Magics):
     def compile_explain(self, line: str) -> None:
         """Show what a kind of graph break is, with an example and what to do: ``%compile_explain NB0007``."""
         if not line.strip():
-            raise UsageError("%compile_explain wants a kind of graph break, as in: %compile_explain NB0007")
+            raise UsageError("%compile_explain expects a kind of graph break, as in: %compile_explain NB0007")
         try:
             parts = explain.page(line)
         except ValueError as error:

@@ -106,7 +106,7 @@ def wrap_call(tree: ast.Module) -> ast.Module:
             target.ctx = ast.Store()
             statement = ast.Assign([target], _wrap(function, _name_of(function)))
         case _:
-            raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
+            raise UsageError("%compile expects a function or a call, as in: %compile f(x)")
     tree.body = [ast.copy_location(statement, tree.body[0])]
     return ast.fix_missing_locations(tree)
 

@@ -241,7 +241,7 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
      ("The last dimension of the input must be the layer's `in_features`: "
      "change `in_features`, or what comes before the layer.")),
     ("RuntimeError", "cannot be multiplied|same reduction dim|size mismatch|Expected size for first two dim", _ANY,
-     ("A matrix product wants the last dimension of the first tensor and the last but one of the second to be equal: "
+     ("A matrix product expects the last dimension of the first tensor and the last but one of the second to be equal: "
      "transpose one of them (`.mT`), or change a size.")),
     ("RuntimeError", "Given groups=.*to have .* channels", _ANY,
      "The input's channels (its second dimension) must be the layer's `in_channels`: change one of the two."),
@@ -292,7 +292,7 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("ValueError", "more than 1 value per channel", _ANY,
      "Batch normalization needs more than one sample while it trains: use a larger batch, or call `.eval()` first."),
     ("RuntimeError", "stack expects each tensor to be equal size", _ANY,
-     "`torch.stack` wants tensors of the same shape: `torch.cat` joins tensors that differ along one dimension."),
+     "`torch.stack` expects tensors of the same shape: `torch.cat` joins tensors that differ along one dimension."),
     ("RuntimeError", "is invalid for input of size", _ANY,
      "The new shape must have as many elements as the old one; -1 stands for one size that follows from the others."),
     ("RuntimeError", "view size is not compatible", _ANY,
@@ -335,7 +335,7 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("AttributeError", "'NoneType' object has no attribute", _ANY,
      "The value is `None`: a function without a `return` returns `None`; `.grad` is `None` before `backward()`."),
     ("TypeError", "only integer tensors of a single element can be converted to an index", "mul imul",
-     ("`*` repeats texts and lists, and wants a whole number for that: convert the other value first, as with "
+     ("`*` repeats texts and lists, and needs a whole number for that: convert the other value first, as with "
       "`float(...)` or `torch.tensor(...)`.")),
     ("TypeError", "can only concatenate str", _ANY,
      "Text is joined with text: convert the other value with `str(...)`, or write an f-string."),

@@ -108,15 +108,15 @@ def test_a_target_is_an_option_of_the_backend(run, asked):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("%%compile --nonsense\n1", "unrecognized arguments: --nonsense"),
+        ("%%compile --nonsense\n1", "unrecognized arguments: --nonsense (%compile? lists the options)"),
         ("%%compile --show gards\n1", "no section is named 'gards'"),
         ("%%compile --backend inducter\n1", "Did you mean 'inductor'?"),
         ("%%compile -o 1x\n1", "-o: expected a variable name"),
         ("%%compile --target sm_90 --mode max-autotune\n1", "--target is for the backend inductor without a mode"),
         ("%%compile --target sm_90 --backend eager\n1", "--target is for the backend inductor without a mode"),
         ("%%compile f(x)\n1", "takes options only"),
-        ("%compile", "wants a function or a call"),
-        ("%compile 1 + 1", "wants a function or a call"),
+        ("%compile", "expects a function or a call"),
+        ("%compile 1 + 1", "expects a function or a call"),
         ("%%compile\nawait something()", "await in a cell of its own"),
         ("%%compile\nasync with a: pass", "await in a cell of its own"),
         ("%%compile\n[x async for x in y]", "await in a cell of its own"),
