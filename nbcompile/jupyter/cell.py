@@ -78,9 +78,9 @@ class _Position:
     """The position of the magic that runs."""
 
     number: int
-    """Of the cell, ``In[number]``."""
+    """The cell's number: ``In[number]``."""
     line: int
-    """In that cell, from 1."""
+    """The line in that cell, counted from 1."""
     lines: tuple[str, ...]
     """The cell's text, as IPython transformed it."""
 
