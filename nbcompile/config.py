@@ -165,7 +165,7 @@ instruction_set: str = _word("NBCOMPILE_INSTRUCTION_SET", "native")
 through ATen, with a warning."""
 products: str = _word("NBCOMPILE_PRODUCTS", "")
 """The library for large products of float32 matrices: ``aten`` (MKL in most builds of torch), ``onednn``, or by default
-oneDNN, but on processors by Intel. torch refuses it where there is no AVX-512."""
+oneDNN, but on processors by Intel. torch rejects it where there is no AVX-512."""
 compile_threads: int = _number("NBCOMPILE_COMPILE_THREADS", 0)
 """Number of C++ compilers that share the kernels of a large graph; 0: one for each core."""
 

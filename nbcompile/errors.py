@@ -168,7 +168,7 @@ class InvalidStance(NbcompileError):
         super().__init__(f"invalid torch.compile stance {name!r}; the stances are: {', '.join(known)}")
 
 
-def _refusals(code: CodeType, failed: tuple[FailedGuard, ...]) -> str:
+def _failed_guards(code: CodeType, failed: tuple[FailedGuard, ...]) -> str:
     where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
     reasons = [f"    - {each.compile_id}: {each.reason}" for each in failed] or ["    - nothing is compiled yet"]
     return "\n".join([where, *reasons])
@@ -179,7 +179,7 @@ class FailOnRecompile(NbcompileError):
 
     def __init__(self, code: CodeType, failed: tuple[FailedGuard, ...]) -> None:
         super().__init__(
-            f"Detected recompile when torch.compile stance is 'fail_on_recompile': {_refusals(code, failed)}"
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile': {_failed_guards(code, failed)}"
         )
 
 
@@ -190,7 +190,7 @@ class NotWarmedUp(NbcompileError):
         super().__init__(
             "Recompilation triggered with skip_guard_eval_unsafe stance. This usually means that you have not warmed "
             "up your model with enough inputs such that you can guarantee no more recompilations: "
-            f"{_refusals(code, failed)}"
+            f"{_failed_guards(code, failed)}"
         )
 
 

@@ -59,7 +59,7 @@ class CallInstaller(Protocol):
         """Count a call that takes the slow path."""
 
     def knows_every_entry(self) -> bool:
-        """Return whether a call on the slow path is one that all entries refuse, and none will be added."""
+        """Return whether a call on the slow path is one that all entries reject, and none will be added."""
 
 
 @dataclass(frozen=True, slots=True)

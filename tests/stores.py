@@ -63,7 +63,7 @@ class Counts:
 
 
 COUNTS = pytest.StashKey[Counts]()
-REFUSED = pytest.StashKey[list[str]]()
+REJECTED = pytest.StashKey[list[str]]()
 """Why the entries that the last lookup found were not loaded."""
 PARTS = "key_parts.json"
 """File in a test's store: the parts of the keys of its entries that are not the function's."""
@@ -124,15 +124,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     @functools.wraps(entries)
     def looked_up(key: str) -> Any:  # not for a backend without code: it has no key
         counts.misses += 1
-        session.config.stash[REFUSED].clear()
+        session.config.stash[REJECTED].clear()
         return entries(key)
 
     @functools.wraps(read)
-    def read_or_refused(*arguments: Any) -> Any:
+    def read_or_rejected(*arguments: Any) -> Any:
         try:
             return read(*arguments)
         except Exception as error:
-            session.config.stash[REFUSED].append(f"{type(error).__name__}: {error}")
+            session.config.stash[REJECTED].append(f"{type(error).__name__}: {error}")
             raise
 
     @functools.wraps(load)
@@ -143,8 +143,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             counts.misses -= 1
         return found
 
-    session.config.stash[REFUSED] = []
-    storage.entries, entry._read, entry.load = looked_up, read_or_refused, loaded
+    session.config.stash[REJECTED] = []
+    storage.entries, entry._read, entry.load = looked_up, read_or_rejected, loaded
 
 
 @pytest.hookimpl(wrapper=True)
@@ -165,9 +165,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def _reason(item: pytest.Item) -> str:
-    refused = item.config.stash[REFUSED]
-    if refused:
-        return f"an entry was refused, {refused[-1][:200]}"
+    rejected = item.config.stash[REJECTED]
+    if rejected:
+        return f"an entry was rejected, {rejected[-1][:200]}"
     parts = store_of(item) / PARTS
     before, now = json.loads(parts.read_text()) if parts.exists() else {}, _parts()
     changed = [f"{name}: {before[name]} -> {now[name]}" for name in before if before[name] != now[name]]

@@ -1,4 +1,4 @@
-"""Marks of functions, and regions: their effect, and refused arguments."""
+"""Marks of functions, and regions: their effect, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_region_is_left_as_it_was_found():
 
 
 def test_only_some_settings_change_within_a_trace():
-    """Other settings are refused, with the list of the allowed ones; a setting is restored."""
+    """Other settings are rejected, with the list of the allowed ones; a setting is restored."""
     with pytest.raises(ValueError, match="cannot change 'recompile_limit'; it can change: "):
         annotations.patch_dynamo_config(recompile_limit=3)
     before = config.capture_scalar_outputs

@@ -60,8 +60,8 @@ def test_the_dicts_say_whether_the_stance_is_the_default_one():
     ("name", "how", "error"),
     [("wat", {}, ValueError), ("force_eager", {"force_backend": "eager"}, RuntimeError)],
 )
-def test_what_is_no_stance_is_refused(name, how, error):
-    """An unknown name, or a backend under another stance than the default one, is refused, without an effect."""
+def test_what_is_no_stance_is_rejected(name, how, error):
+    """An unknown name, or a backend under another stance than the default one, is rejected, without an effect."""
     with pytest.raises(error, match="stance"):
         nbcompile.set_stance(name, **how)
     assert stance.stance() is stance.DEFAULT

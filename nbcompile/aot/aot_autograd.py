@@ -32,7 +32,7 @@ from nbcompile.aot import (
 )
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.refusals import (
+from nbcompile.aot.eager_fallback import (
     NeedsEagerFallback,
     check_grad_mode_ops,
     check_no_aliases,
@@ -80,11 +80,11 @@ def compile_with_aot_autograd(
         compiled_artifact.set_wrapper("direct")
         return with_alias_check(runtime_wrapper.unboxed(programs[0]), module, mutated, example_inputs)
     if metadata is None or any(is_subclass(value) for value in (*example_inputs, *_results(module))):
-        compiled_artifact.refuse("AOTAutograd flattens tensor subclasses, and builds them again")
+        compiled_artifact.mark_not_storable("AOTAutograd flattens tensor subclasses, and builds them again")
         return with_alias_check(wrapped, module, mutated, example_inputs)
     assert runtime_metadata is not None
     if torch_internals.records_backward() and not programs:
-        compiled_artifact.refuse("compiled autograd takes the backward graph from AOTAutograd's own wrapper")
+        compiled_artifact.mark_not_storable("compiled autograd takes the backward graph from AOTAutograd's own wrapper")
         return with_alias_check(wrapped, module, mutated, example_inputs)
     only_views = _only_views(runtime_metadata, module, example_inputs, compilers)
     if only_views is not None:
@@ -283,7 +283,7 @@ def _wrap_programs(
 ) -> CompiledFunction | None:
     """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
     if isinstance(runtime_metadata, str):
-        compiled_artifact.refuse(runtime_metadata)
+        compiled_artifact.mark_not_storable(runtime_metadata)
         return None
     compiled_artifact.set_wrapper("inference" if inference_programs else "training", runtime_metadata)
     if views is not None:

@@ -28,13 +28,13 @@ from nbcompile.aot import checks, donated_buffers, exposed_memory, partition, pa
 from nbcompile.aot.aot_autograd import compile_with_aot_autograd
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.input_metadata import changes_metadata
-from nbcompile.aot.refusals import (
+from nbcompile.aot.eager_fallback import (
     check_grad_mode_ops,
     check_no_aliases,
     check_no_as_strided_write,
     with_alias_check,
 )
+from nbcompile.aot.input_metadata import changes_metadata
 from nbcompile.aot.runtime_metadata import RuntimeMetadata, dynamic_dims
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
 from nbcompile.capture import operator_warnings

@@ -23,7 +23,7 @@ from nbcompile import torch_internals
 from nbcompile.aot.graph_calls import name_of_target, written_arguments
 
 OF_HISTORY = "the graph detaches an input in place: AOTAutograd does not detach the caller's"
-OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: AOTAutograd refuses to"
+OF_WRAPPER = "the graph changes sizes or strides of a tensor subclass in place: AOTAutograd does not support that"
 OF_VIEW = "the graph changes sizes or strides of a tensor with a history in place, behind a view of it"
 
 

@@ -318,7 +318,7 @@ def _differentiable_input(backward_inputs: Sequence[Any]) -> tuple[torch.Tensor,
 def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[torch.Tensor]:
     """Detach the views among the tensors to save, since a view keeps its base alive.
 
-    Inputs are not detached: the node has their history anyway, and refuses a second backward.
+    Inputs are not detached: the node has their history anyway, and rejects a second backward.
     """
     return [
         tensor.detach() if tensor._is_view() and not any(tensor is argument for argument in inputs) else tensor

@@ -80,7 +80,7 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
         compiled = specialised(compiled, requested, lambda *inputs: backend(graph.module, list(inputs)))
     if not intercepted:
         return compiled
-    compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
+    compiled_artifact.mark_not_storable("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
 
 

@@ -136,7 +136,7 @@ def generate_for_gpu(
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason
-    compiled_artifact.refuse(f"its code is for {chip.name}")
+    compiled_artifact.mark_not_storable(f"its code is for {chip.name}")
     draft = recorder.draft()
     record_generated(graph_module, stage, graph.emitted)
     _record_choices(draft, stage, graph.planned, graph.choices)

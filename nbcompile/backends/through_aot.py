@@ -31,8 +31,8 @@ from nbcompile.aot import (
 )
 from nbcompile.aot.compile import compile_graph
 from nbcompile.aot.compilers import BoxedFunction, Compilers
+from nbcompile.aot.eager_fallback import NeedsEagerFallback
 from nbcompile.aot.graph_calls import name_of_target
-from nbcompile.aot.refusals import NeedsEagerFallback
 from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.backends.input_views import compile_views
 from nbcompile.backends.registry import hidden

@@ -178,7 +178,7 @@ def _tensors(value: Any) -> Any:
 
 
 def numpy_result(function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]) -> Any:
-    """NumPy's own result for arrays of ones: an array of the right dtype and rank; None if it refuses them."""
+    """NumPy's own result for arrays of ones: an array of the right dtype and rank; None if it rejects them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -5,7 +5,7 @@ first), so they are freed with it, for example when a notebook cell runs again.
 This module reads that list and adds the accounting.
 
     f(ones(3))     number 0, attempt 0   -> "0/0", x is (3,)
-    f(ones(4))     entry "0/0" refuses: tensor 'x' size mismatch ... expected 3, actual 4
+    f(ones(4))     entry "0/0" fails: tensor 'x' size mismatch ... expected 3, actual 4
                    number 0, attempt 1   -> "0/1"
 
 In torch: torch/_dynamo/cache_size.py (limits), convert_frame.py (compile ids). Read next:

@@ -33,7 +33,7 @@ IN_TRANSFORM = SkipFrame("a transform of torch.func is active", code_wide=False)
 """The outcome of a call below ``torch.func.vmap`` and its like."""
 
 
-def refusal(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> Outcome | None:
+def not_compiled(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> Outcome | None:
     """The outcome of a call that is not to be compiled at all; None if it may be.
 
     Raises:

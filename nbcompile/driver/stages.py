@@ -49,9 +49,9 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             return fallback.IN_TRANSFORM
         # Evaluated before the compile: the reason of a recompilation is the guards that fail in existing entries.
         failed = cache.failures(frame.code, frame.scope(), key)
-        refusal = fallback.refusal(frame, options, failed)
-        if refusal is not None:
-            return refusal
+        not_compiled = fallback.not_compiled(frame, options, failed)
+        if not_compiled is not None:
+            return not_compiled
         with observing(frame, cache.next_compile_id(frame.code)) as observer:
             observer.called(options, failed)
             try:

@@ -66,7 +66,7 @@ def _disable_class(cls: type, reason: str | None) -> type:
     """Disable what creates and what calls the instances of a class, which stays the class that it is."""
     for name in ("__init__", "__call__"):
         found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-        # ``object.__init__`` refuses the arguments of a ``__new__`` where the class has an ``__init__``.
+        # ``object.__init__`` rejects the arguments of a ``__new__`` where the class has an ``__init__``.
         if callable(found) and found is not object.__init__:
             setattr(cls, name, disable(found, reason=reason))
     return cls

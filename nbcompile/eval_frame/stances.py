@@ -49,7 +49,7 @@ def callback(options: Options, stance: process_stance.Stance, code: CodeType | N
         case "eager_on_recompile":
             return FrameCallback(lambda _: SkipFrame("the stance is eager_on_recompile"), key)
         case "fail_on_recompile":
-            return FrameCallback(lambda frame: _refuse(frame, key), key)
+            return FrameCallback(lambda frame: _fail_on_recompile(frame, key), key)
         case "eager_then_compile":
             return FrameCallback(lambda frame: _eager_first(frame, options, key), key)
         case "aot_eager_then_compile":
@@ -83,7 +83,7 @@ def _not_warmed_up(frame: Frame, key: BackendKey) -> Outcome:
     raise errors.NotWarmedUp(frame.code, cache.failures(frame.code, frame.scope(), key))
 
 
-def _refuse(frame: Frame, key: BackendKey) -> Outcome:
+def _fail_on_recompile(frame: Frame, key: BackendKey) -> Outcome:
     raise errors.FailOnRecompile(frame.code, cache.failures(frame.code, frame.scope(), key))
 
 

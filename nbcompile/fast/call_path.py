@@ -2,7 +2,7 @@
 
     f(x)      path = slow_path      the hook, guards in C++, a frame instead of f's
     f(x)      installer.note        an entry accepts the call: its guards are encoded as instructions for fast_call.c
-    f(x)      path = FastCall       those instructions, then the residual program; what they refuse takes the slow path
+    f(x)      path = FastCall       those instructions, then the residual program; the slow path if they fail
 
 The slow path defines what a call means; a fast call happens only where the guards of an entry hold, under the default
 stance and without an active recorder. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
@@ -106,7 +106,7 @@ class FastCallInstaller:
             self._try_to_install(arguments, keywords)
 
     def knows_every_entry(self) -> bool:
-        """Return whether a call on the slow path is one that all entries refuse, and none will be added.
+        """Return whether a call on the slow path is one that all entries reject, and none will be added.
 
         The fast call checks before the slow path does, but not once a profiler was active, nor with other defaults. A
         hook of the caller's has to see the frame.
@@ -116,7 +116,7 @@ class FastCallInstaller:
             known is not None
             and known[0] is cache.last_forgotten()
             and known[1] is self.function.__code__
-            and self._fast_call.refused
+            and self._fast_call.checks_failed
             and hook.is_off()
         )
 
@@ -182,7 +182,7 @@ class FastCallInstaller:
                 check_in_c = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
         except (guard_bytecode.NotEncodable, ValueError):
             return
-        # The instructions were written for this very call: what refuses it would be wrong.
+        # The instructions were written for this very call: one that fails would be wrong.
         if check_in_c.holds(values):
             self._fast_call.add(check_in_c, self._runner(compiled.code))
             if self._added_since is not cache.last_forgotten():
@@ -225,7 +225,7 @@ def calls_one_graph(code: CodeType) -> bool:
     # CALL_INTRINSIC is an instruction, not a call of anything.
     try:
         instructions = [(each.opname, each.argval) for each in dis.get_instructions(code)]
-    except ValueError:  # dis writes each constant as a text: Python refuses that for an int of thousands of digits
+    except ValueError:  # dis writes each constant as a text: Python rejects that for an int of thousands of digits
         return False
     calling = [name for name, _ in instructions if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
     methods = [name for _, name in instructions if type(name) is str and name in _OF_TENSORS]

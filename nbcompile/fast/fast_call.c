@@ -3,7 +3,7 @@
  *   fast_call = FastCall(function, self, names, slow)      fast_call(arguments, keywords): what the call returns
  *   fast_call.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
  *   fast_call.forget()                                     from now on every call is slow(arguments, keywords)
- *   fast_call.refused                                      the last call was slow because no check accepted it
+ *   fast_call.checks_failed                                      the last call was slow because no check accepted it
  *
  * The frame hook sets and restores a thread state, inspects an interpreter's frame, and runs guards that are objects of
  * C++, each with a virtual function. Here the guards of an entry are one list of instructions over
@@ -506,7 +506,7 @@ typedef struct {
   PyObject *defaults, *keyword_defaults; /* those that were compiled with; only compared */
   PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
-  char refused;       /* the last call took the slow path because each check refused it */
+  char checks_failed;       /* the last call took the slow path because each check failed */
   PyObject *weak_references;
 } FastCall;
 
@@ -556,7 +556,7 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
 /* The first entry that accepts the call, a new reference; NULL where none does. */
 static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
   PyObject *locals[MOST_LOCALS], *found = NULL;
-  int refused = 0;
+  int checks_failed = 0;
   /* Only as many as there are: to clear all 64 costs as much as a guard of three tensors. */
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) locals[i] = NULL;
   if (bind(fast_call, arguments, keywords, locals)) {
@@ -566,12 +566,12 @@ static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *k
       if (holds((Check *)PyTuple_GET_ITEM(entry, 0), locals)) found = entry;
       else Py_DECREF(entry);
     }
-    refused = !found;
+    checks_failed = !found;
   } else if (PyErr_Occurred()) {
     PyErr_Clear();
   }
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
-  fast_call->refused = refused; /* last: the checks above may have called this object */
+  fast_call->checks_failed = checks_failed; /* last: the checks above may have called this object */
   return found;
 }
 
@@ -581,7 +581,7 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
     return PyErr_Format(PyExc_TypeError, "a fast call takes a tuple of arguments and a dict of keywords");
   PyObject *arguments = given[0], *keywords = given[1], *result;
   /* Callbacks of the profiler: torch's hook reports compiled regions to it, and a fast call would be missing. */
-  fast_call->refused = 0;
+  fast_call->checks_failed = 0;
   PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
@@ -681,7 +681,7 @@ static PyMethodDef fast_call_methods[] = {
 };
 
 static PyMemberDef fast_call_members[] = {
-    {"refused", T_BOOL, offsetof(FastCall, refused), READONLY, "Whether each check refused the last call."},
+    {"checks_failed", T_BOOL, offsetof(FastCall, checks_failed), READONLY, "Whether each check failed for the last call."},
     {NULL},
 };
 

@@ -145,7 +145,7 @@ def _reads_tensors(tools: Tools) -> bool:
         if expected.layout is not torch.strided:
             continue
         check = tools.check(("x",), [tensor_instruction(tools, 0, expected)])
-        # Each sample must be accepted by its own instruction and refused by those of all others.
+        # Each sample must be accepted by its own instruction and rejected by those of all others.
         for sample in samples:
             if check.holds((sample,)) is not (_metadata(sample) == _metadata(expected)):
                 return False

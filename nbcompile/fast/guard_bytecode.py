@@ -121,7 +121,7 @@ _OF_LOCALS = frozenset(("TENSOR", "OF_CLASS", "IS", "EQUALS", "LENGTH", "DICT_LE
 def _ordered(written: list[Instruction], count: int) -> list[Instruction]:
     """Move checks of the arguments, the first slots, to the front, and those of the state of the process to the end.
 
-    Of several entries all but one refuse a call, most of them for its arguments, and the state costs ten times as much.
+    Of several entries all but one fail, most of them for the arguments of a call; the state costs ten times as much.
     Instructions that call Python stay last. Fetched values keep their slots, since their order does not change.
     """
     predicates = [at for at, each in enumerate(written) if each[0] in ("PREDICATE", "PREDICATE_OF_ALL")]

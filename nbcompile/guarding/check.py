@@ -194,9 +194,9 @@ class GuardsDoNotHold(RuntimeError):
     (``mark_unbacked``, ``torch._check``) may be wrong for the call that is traced.
     """
 
-    def __init__(self, refusing: Leaf | Ambient | None, failed: FailedGuard | None) -> None:
+    def __init__(self, failing: Leaf | Ambient | None, failed: FailedGuard | None) -> None:
         super().__init__(f"a guard fails for the values that were traced: {failed.reason if failed else 'unknown'}")
-        self.is_broken_promise = refusing is not None and refusing.guard.kind is GuardKind.SHAPE_ENV
+        self.is_broken_promise = failing is not None and failing.guard.kind is GuardKind.SHAPE_ENV
         self.failed = failed
 
 

@@ -46,15 +46,15 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     for group in check.groups:
         if message == group.text:
             message = _message(group.root.check_verbose(resolve(group.source, scope))) or message
-    refusing = _guard_named_in(message, check, scope) or next(check.failing(scope), None)
-    if refusing is None:
+    failing = _guard_named_in(message, check, scope) or next(check.failing(scope), None)
+    if failing is None:
         return model.FailedGuard(compile_id, shortened(message))
     reason = message
-    if isinstance(refusing, Ambient) and (message in ("", refusing.text) or message.startswith(_DUPLICATE)):
-        reason = refusing.reason(scope)
-    if refusing.guard.kind is GuardKind.DICT_KEYS:
-        reason = _first_different_key(refusing.guard, scope) or reason
-    return _failed(check, refusing, reason, scope, compile_id)
+    if isinstance(failing, Ambient) and (message in ("", failing.text) or message.startswith(_DUPLICATE)):
+        reason = failing.reason(scope)
+    if failing.guard.kind is GuardKind.DICT_KEYS:
+        reason = _first_different_key(failing.guard, scope) or reason
+    return _failed(check, failing, reason, scope, compile_id)
 
 
 def all_failures(check: FrameCheck, scope: Scope, compile_id: str) -> tuple[model.FailedGuard, ...]:
@@ -66,23 +66,23 @@ def all_failures(check: FrameCheck, scope: Scope, compile_id: str) -> tuple[mode
 
 
 def _failed(
-    check: FrameCheck, refusing: Leaf | Ambient, reason: str, scope: Scope, compile_id: str
+    check: FrameCheck, failing: Leaf | Ambient, reason: str, scope: Scope, compile_id: str
 ) -> model.FailedGuard:
-    number = check.prepared.index(refusing)
-    guard = refusing.guard
+    number = check.prepared.index(failing)
+    guard = failing.guard
     stack, note = guard.stack, ""
     source, expected = "" if guard.source is None else expression(guard.source), ""
-    if isinstance(refusing, Leaf):
-        expected, actual = refusing.expected_text(), _actual_value(guard.source, scope)
+    if isinstance(failing, Leaf):
+        expected, actual = failing.expected_text(), _actual_value(guard.source, scope)
     else:
         # A conjunction is explained by the part that fails, with the line that required that part.
-        stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))
-        if (relation := refusing.relation(reason)) is not None:
+        stack, note = next(((lines, why) for part, lines, why in failing.parts if part == reason), (stack, note))
+        if (relation := failing.relation(reason)) is not None:
             source, expected = relation.subject, relation.expected
             actual = _described_or_missing(lambda: relation.value(scope.locals))
         else:
             actual = _actual_value(guard.source, scope)
-    text = shortened(reason or refusing.text)
+    text = shortened(reason or failing.text)
     return model.FailedGuard(compile_id, text, f"{compile_id}.g{number}", stack, expected, actual, source, note)
 
 

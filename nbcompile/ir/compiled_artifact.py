@@ -209,7 +209,7 @@ def defer() -> list[Callable[[], None]]:
     return callbacks
 
 
-def refuse(reason: str) -> None:
+def mark_not_storable(reason: str) -> None:
     """Mark the artifact as not storable; the first reason is kept."""
     builder = _builder.get()
     if builder is not None:

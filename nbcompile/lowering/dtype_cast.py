@@ -70,9 +70,9 @@ def is_computable(value: Value) -> bool:
 
 def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:
     """Cast to another dtype, with the rounding of a store."""
-    refused = [end for end in (x.dtype, dtype) if not is_castable(end, x.device)]
-    if refused:
-        why = ", a type that no GPU of NVIDIA's has" if x.device.type == "cuda" and "fnuz" in str(refused[0]) else ""
+    rejected = [end for end in (x.dtype, dtype) if not is_castable(end, x.device)]
+    if rejected:
+        why = ", a type that no GPU of NVIDIA's has" if x.device.type == "cuda" and "fnuz" in str(rejected[0]) else ""
         raise NoLowering(f"a cast from {x.dtype} to {dtype}{why}")
     if x.dtype == dtype:
         return x

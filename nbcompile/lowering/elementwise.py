@@ -52,7 +52,7 @@ def promoted(*operands: Any) -> torch.dtype:
 
 
 def _larger(first: torch.dtype, second: torch.dtype) -> torch.dtype:
-    """The type of both, as ``torch.promote_types`` says, which refuses a complex type with uint32; ATen does not."""
+    """The type of both, as ``torch.promote_types`` says, which rejects a complex type with uint32; ATen does not."""
     for one, other in ((first, second), (second, first)):
         if one.is_complex and not other.is_complex and not other.is_floating_point:
             return one
@@ -115,7 +115,7 @@ def converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
 
 
 def _computed_in(operands: tuple[Any, ...], tensors: Sequence[Value], kind: str) -> torch.dtype:
-    """The type that operands are promoted to; refused if it, or one of theirs, is not supported."""
+    """The type that operands are promoted to; rejected if it, or one of theirs, is not supported."""
     dtype = promoted(*operands)
     # exp of an integer is a float of the default dtype.
     if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):

@@ -1,4 +1,4 @@
-"""Numbers beyond the range of a dtype: eager mode refuses them where it converts a number itself.
+"""Numbers beyond the range of a dtype: eager mode rejects them where it converts a number itself.
 
     torch.full_like(x, 300)     of uint8    RuntimeError: value cannot be converted to type uint8_t without overflow
     x + 300                     of uint8    wraps around: the number becomes a tensor first
@@ -46,7 +46,7 @@ _NARROWER_THAN_INT64 = frozenset({torch.uint8, torch.int8, torch.int16, torch.in
 
 
 def require_numbers_in_range(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], predicted: Any) -> None:
-    """Refuse to lower an operator that has a number beyond the dtype of its result.
+    """Reject an operator with a number beyond the dtype of its result.
 
     Raises:
         NoLowering: ATen has the error, or the number that it wraps around to.
@@ -70,7 +70,7 @@ def _is_converted(target: Any, dtype: torch.dtype) -> bool:
 
 
 def require_representable(number: float, dtype: torch.dtype) -> None:
-    """Refuse a number that is beyond the range of a dtype.
+    """Reject a number that is beyond the range of a dtype.
 
     Raises:
         NoLowering: the dtype has no such number.

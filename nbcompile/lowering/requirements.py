@@ -18,7 +18,7 @@ from nbcompile.lowering.registry import UnsupportedGraph
 
 
 def require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
-    """Refuse a tensor that is not plain numbers at strides: sparse, quantized, nested, or with the negative bit."""
+    """Reject a tensor that is not plain numbers at strides: sparse, quantized, nested, or with the negative bit."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
         raise UnsupportedGraph(f"{node.name} is not a strided tensor")
     # Example: the imaginary part of a conjugated tensor. A kernel would read the stored numbers, with the wrong sign.
@@ -30,14 +30,14 @@ _QUANTIZED_DTYPES = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.qu
 
 
 def require_plain_dtype(node: fx.Node) -> None:
-    """Refuse an operator that makes a quantized tensor: its fake tensor says float32, and is not quantized."""
+    """Reject an operator that makes a quantized tensor: its fake tensor says float32, and is not quantized."""
     arguments = (*node.args, *node.kwargs.values())
     if any(isinstance(argument, torch.dtype) and argument in _QUANTIZED_DTYPES for argument in arguments):
         raise UnsupportedGraph(f"{node.name} is a quantized tensor")
 
 
 def require_known_sizes(node: fx.Node, predicted: Any) -> None:
-    """Refuse results whose sizes or strides are unbacked symbols."""
+    """Reject results whose sizes or strides are unbacked symbols."""
     for tensor in predicted if isinstance(predicted, (tuple, list)) else [predicted]:
         if isinstance(tensor, torch.Tensor):
             require_strided(node, tensor)

@@ -97,7 +97,7 @@ def _handle(logger: str, level: int, message: str) -> None:
 
 @contextlib.contextmanager
 def _in_frame(compile_id: str) -> Iterator[None]:
-    """The compile id in the prefix of each line; a frame that a limit refused (``3/-``) has none."""
+    """The compile id in the prefix of each line; a frame that a limit rejected (``3/-``) has none."""
     if not compile_id.replace("/", "").isdigit():
         yield
         return

@@ -64,7 +64,7 @@ class StructuredTrace:
         """Write the records of one frame."""
         number, _, attempt = frame.id.partition("/")
         if not (number.isdigit() and attempt.isdigit()):
-            return  # refused by a limit: it was not compiled, and has no compile id
+            return  # rejected by a limit: it was not compiled, and has no compile id
         with torch_internals.compiling(frame.id):
             torch_internals.trace("dynamo_start", {"stack": _stack(frame)}, None)
             for name, metadata, payload in entries(frame, timings):

@@ -164,7 +164,7 @@ def _locations(code: str) -> dict[int, tuple[StackLine, ...]]:
     current: tuple[StackLine, ...] = ()
     for number, line in enumerate(_lines(code), 1):
         if match := PLACE.search(line):
-            # Nine digits at most: a damaged trace may have thousands, and int() refuses so many.
+            # Nine digits at most: a damaged trace may have thousands, and int() rejects so many.
             current = (StackLine(match["file"], int(match["line"][:9]), match["function"], match["code"].strip()),)
         elif line.strip().startswith("# No stacktrace"):
             current = ()

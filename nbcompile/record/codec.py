@@ -4,8 +4,8 @@
     {"id": "0/0.g0", "kind": "BOOL_MATCH", "source": "L['flag']", "condition": "L['flag'] is True"}
 
 Fields at their defaults are omitted: files stay small, and a new field with a default does not make older files
-unreadable. A change of the meaning of an existing field increases ``model.SCHEMA``; older files are then refused with a
-message, and not misread.
+unreadable. A change of the meaning of an existing field increases ``model.SCHEMA``; older files are then rejected
+with a message, and not misread.
 
 In torch: nothing; TORCH_TRACE writes text for tlparse. Read next:
 nbcompile/record/links.py

@@ -41,7 +41,7 @@ _SIZE = re.compile(r"tensor '.*' (size|stride) mismatch at index (\d+)\. expecte
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class GuardFailure:
     """A cache entry that does not match a call, and its failed guard."""
 
     failed: FailedGuard
@@ -97,8 +97,8 @@ def advise(
         text = _OF_DELETED if failed.actual == DELETED else _OTHER_BACKEND
         return replace(failed, advice=Advice(text, False))
     guard = entry.check.guards[int(failed.guard.rpartition(".g")[2])]
-    refusal = Refusal(failed, guard, entry, frame, options, dynamism)
-    text, trial = _TRIED.get(guard.kind, _in_words)(refusal) or _in_words(refusal)
+    failure = GuardFailure(failed, guard, entry, frame, options, dynamism)
+    text, trial = _TRIED.get(guard.kind, _in_words)(failure) or _in_words(failure)
     return replace(failed, advice=Advice(text, _succeeds(trial)))
 
 
@@ -128,25 +128,25 @@ def _never() -> bool:
     return False
 
 
-def _about_a_tensor(refusal: Refusal) -> Found:
-    mismatch = _SIZE.search(refusal.failed.reason)
-    tensor, name = resolve(refusal.source, refusal.frame.scope()), refusal.name
+def _about_a_tensor(failure: GuardFailure) -> Found:
+    mismatch = _SIZE.search(failure.failed.reason)
+    tensor, name = resolve(failure.source, failure.frame.scope()), failure.name
     if mismatch is not None and mismatch[1] == "size":
-        return _about_a_size(refusal, int(mismatch[2]), int(mismatch[3]), int(mismatch[4]))
+        return _about_a_size(failure, int(mismatch[2]), int(mismatch[3]), int(mismatch[4]))
     if not isinstance(tensor, torch.Tensor):
         return None
-    wanted = _traced_like(refusal.failed.reason)
+    wanted = _traced_like(failure.failed.reason)
     if wanted is not None:
-        return f"{name}.to({wanted}) before the call", lambda: refusal.would_accept(
+        return f"{name}.to({wanted}) before the call", lambda: failure.would_accept(
             lambda tensor: tensor.detach().to(wanted)
         )
-    if "requires_grad mismatch. expected requires_grad=0" in refusal.failed.reason:
-        return f"{name}.detach() before the call", lambda: refusal.would_accept(torch.Tensor.detach)
+    if "requires_grad mismatch. expected requires_grad=0" in failure.failed.reason:
+        return f"{name}.detach() before the call", lambda: failure.would_accept(torch.Tensor.detach)
     if mismatch is not None:
-        return f"{name}.contiguous() before the call", lambda: refusal.would_accept(
+        return f"{name}.contiguous() before the call", lambda: failure.would_accept(
             lambda tensor: tensor.detach().contiguous()
         )
-    if "rank mismatch" in refusal.failed.reason:
+    if "rank mismatch" in failure.failed.reason:
         return f"call it with as many dims in {name}: how many there are is never a symbol", _never
     return None
 
@@ -160,24 +160,24 @@ def _traced_like(reason: str) -> torch.dtype | None:
     return _SCALAR_TYPES.get(found[1]) if found else None
 
 
-def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Found:
+def _about_a_size(failure: GuardFailure, dim: int, expected: int, actual: int) -> Found:
     # 0 and 1 are always constants, so ``mark_dynamic`` would be an error for them.
     special = min(expected, actual) < 2
-    if refusal.options.dynamic and not special:  # it was a symbol: marked as one, it would be an error
+    if failure.options.dynamic and not special:  # it was a symbol: marked as one, it would be an error
         return (
-            f"ask less of {refusal.name}.shape[{dim}]: the program compares it, so that it must be {expected}",
+            f"ask less of {failure.name}.shape[{dim}]: the program compares it, so that it must be {expected}",
             _never,
         )
     mark = "torch._dynamo.decorators.mark_unbacked" if special else "torch._dynamo.mark_dynamic"
-    text = f"{mark}({refusal.name}, {dim}) before the first call"
+    text = f"{mark}({failure.name}, {dim}) before the first call"
 
     def trial() -> bool:
-        dims = {**refusal.dynamism.dims, expression(refusal.source): frozenset({dim})}
+        dims = {**failure.dynamism.dims, expression(failure.source): frozenset({dim})}
         with config.patch(automatic_dynamic_shapes_mark_as="unbacked" if special else "dynamic"):
             # The call is traced again with the dim marked, and the new guards are evaluated on the earlier size.
-            guards = refusal.retrace(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
-        earlier = refusal.with_tensor(lambda tensor: _resized(tensor, dim, expected))
-        return earlier is not None and build_check(guards, refusal.frame).holds(earlier.scope())
+            guards = failure.retrace(failure.frame, replace(failure.dynamism, dynamic=None, dims=dims))
+        earlier = failure.with_tensor(lambda tensor: _resized(tensor, dim, expected))
+        return earlier is not None and build_check(guards, failure.frame).holds(earlier.scope())
 
     return text, trial
 
@@ -188,30 +188,30 @@ def _resized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     return tensor.new_empty(sizes).requires_grad_(tensor.requires_grad)
 
 
-def _about_a_number(refusal: Refusal) -> Found:
-    value, source = resolve(refusal.source, refusal.frame.scope()), refusal.source
+def _about_a_number(failure: GuardFailure) -> Found:
+    value, source = resolve(failure.source, failure.frame.scope()), failure.source
     # The result of a function about the process is no input that could be a tensor.
     if type(value) not in (int, float) or isinstance(source, NoArgsCallSource):
         return None
     # Numbers of a module are settings: torch keeps them constant unless a setting says otherwise.
-    owner = resolve(source.base, refusal.frame.scope()) if isinstance(source, AttrSource) else None
+    owner = resolve(source.base, failure.frame.scope()) if isinstance(source, AttrSource) else None
     if isinstance(owner, torch.nn.Module):
-        text = f"config.allow_unspec_int_on_nn_module = True, or make {refusal.name} a tensor"
-        return text, lambda: _is_free(refusal, refusal.frame, {"allow_unspec_int_on_nn_module": True})
+        text = f"config.allow_unspec_int_on_nn_module = True, or make {failure.name} a tensor"
+        return text, lambda: _is_free(failure, failure.frame, {"allow_unspec_int_on_nn_module": True})
     # A length or an index has to be an int: no advice to make it a tensor.
-    if type(value) is int and _is_length_or_index(_use(refusal.failed)):
-        return _constant(refusal.failed)
-    text = f"make {refusal.name} a tensor: torch.tensor({value!r})"
-    return text, lambda: _is_free(refusal, _with_value(refusal.frame, source, torch.tensor(value)), {})
+    if type(value) is int and _is_length_or_index(_use(failure.failed)):
+        return _constant(failure.failed)
+    text = f"make {failure.name} a tensor: torch.tensor({value!r})"
+    return text, lambda: _is_free(failure, _with_value(failure.frame, source, torch.tensor(value)), {})
 
 
-def _is_free(refusal: Refusal, frame: Frame | None, settings: Mapping[str, Any]) -> bool:
+def _is_free(failure: GuardFailure, frame: Frame | None, settings: Mapping[str, Any]) -> bool:
     """True if the number that differed may have any value."""
-    scalars = refusal.dynamism.scalars | {expression(refusal.source)}
+    scalars = failure.dynamism.scalars | {expression(failure.source)}
     with config.patch(dict(settings)):
-        guards = refusal.retrace(frame, replace(refusal.dynamism, scalars=scalars))
+        guards = failure.retrace(frame, replace(failure.dynamism, scalars=scalars))
     # The number is free if no guard of the new trace compares it.
-    return not any(_compares(guard, refusal.source) for guard in guards)
+    return not any(_compares(guard, failure.source) for guard in guards)
 
 
 def _compares(guard: Guard, source: Source) -> bool:
@@ -235,19 +235,19 @@ _ZERO_OR_ONE = re.compile(r"2 <= (.+)\.size\(\)\[(\d+)\]")
 _ONE_SYMBOL = re.compile(r"(.+)\.size\(\)\[(\d+)\] == (.+)\.size\(\)\[(\d+)\]")
 
 
-def _about_sizes(refusal: Refusal) -> Found:
+def _about_sizes(failure: GuardFailure) -> Found:
     """A condition on sizes that torch required (0 and 1 are special, equal sizes one symbol), or the user's code."""
-    reason, because = refusal.failed.reason, refusal.failed.note
+    reason, because = failure.failed.reason, failure.failed.note
     if because and (found := _ZERO_OR_ONE.match(reason)):
         text = f"torch._dynamo.decorators.mark_unbacked({found[1]}, {found[2]}) before the first call"
-        return text, lambda: _is_dropped(refusal, "unbacked", (found[1], found[2]))
+        return text, lambda: _is_dropped(failure, "unbacked", (found[1], found[2]))
     if because and (found := _ONE_SYMBOL.fullmatch(reason)):
         dims = (found[1], found[2]), (found[3], found[4])
         text = " and ".join(f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in dims)
-        return f"{text} before the first call", lambda: _is_dropped(refusal, "dynamic", *dims)
-    used = _use(refusal.failed)
-    if re.fullmatch(r"-?\d+", refusal.failed.expected) and used is not None and not _has_branch(used):
-        return _constant(refusal.failed)
+        return f"{text} before the first call", lambda: _is_dropped(failure, "dynamic", *dims)
+    used = _use(failure.failed)
+    if re.fullmatch(r"-?\d+", failure.failed.expected) and used is not None and not _has_branch(used):
+        return _constant(failure.failed)
     return None
 
 
@@ -274,50 +274,50 @@ def _is_length_or_index(used: ast.expr | None) -> bool:
     return is_range or isinstance(used, ast.Subscript)
 
 
-def _is_dropped(refusal: Refusal, mark_as: str, *marked: tuple[str, str]) -> bool:
+def _is_dropped(failure: GuardFailure, mark_as: str, *marked: tuple[str, str]) -> bool:
     """True if a condition is not needed any more once dims are marked."""
-    assert isinstance(refusal.guard.expected, ShapeGuards)
-    names = {shortened(text): text for text in map(expression, refusal.guard.expected.sources)}
-    dims: dict[str, frozenset[int]] = dict(refusal.dynamism.dims)
+    assert isinstance(failure.guard.expected, ShapeGuards)
+    names = {shortened(text): text for text in map(expression, failure.guard.expected.sources)}
+    dims: dict[str, frozenset[int]] = dict(failure.dynamism.dims)
     for name, dim in marked:
         dims[names[name]] = dims.get(names[name], frozenset()) | {int(dim)}
     with config.patch(automatic_dynamic_shapes_mark_as=mark_as):
-        guards = refusal.retrace(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
+        guards = failure.retrace(failure.frame, replace(failure.dynamism, dynamic=None, dims=dims))
     shapes = (guard.expected for guard in guards if isinstance(guard.expected, ShapeGuards))
     facts = (guard for guard in guards if guard.kind is GuardKind.TENSOR_MATCH and guard.source is not None)
     fixed = {shortened(expression(each.source)): each.expected.sizes for each in facts}  # type: ignore[arg-type, attr-defined]
-    return not any(refusal.failed.reason == shortened(part) for each in shapes for part in each.expressions) and all(
+    return not any(failure.failed.reason == shortened(part) for each in shapes for part in each.expressions) and all(
         fixed[name][int(dim)] is None for name, dim in marked
     )
 
 
-def _about_duplicates(refusal: Refusal) -> Found:
-    found = re.findall(r'"([^"]+)"', refusal.failed.reason)
-    scope = refusal.frame.scope()
-    named = {shortened(expression(each)): each for each in refusal.guard.expected}  # type: ignore[attr-defined]
+def _about_duplicates(failure: GuardFailure) -> Found:
+    found = re.findall(r'"([^"]+)"', failure.failed.reason)
+    scope = failure.frame.scope()
+    named = {shortened(expression(each)): each for each in failure.guard.expected}  # type: ignore[attr-defined]
     duplicate = next((name for name in found[1:] if isinstance(resolve(named[name], scope), torch.Tensor)), None)
     if duplicate is None:
         return None
     return f"{duplicate}.clone() before the call", lambda: replace(
-        refusal, guard=replace(refusal.guard, source=named[duplicate])
+        failure, guard=replace(failure.guard, source=named[duplicate])
     ).would_accept(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
 
 
-def _in_words(refusal: Refusal) -> tuple[str, Trial]:
+def _in_words(failure: GuardFailure) -> tuple[str, Trial]:
     """Advice about a cause that only the user can change; it is not tried."""
-    text = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
-    text = _about_a_flag(refusal) if text is _ONE_EACH else text
-    name = refusal.name if refusal.guard.source is not None else ""
-    what = refusal.failed.reason.partition(":")[2].strip()
-    return text.format(name=name, reason=refusal.failed.reason, what=what), _never
+    text = _IN_WORDS.get(failure.guard.kind, "call it with what it was compiled for in {name}")
+    text = _about_a_flag(failure) if text is _ONE_EACH else text
+    name = failure.name if failure.guard.source is not None else ""
+    what = failure.failed.reason.partition(":")[2].strip()
+    return text.format(name=name, reason=failure.failed.reason, what=what), _never
 
 
-def _about_a_flag(refusal: Refusal) -> str:
+def _about_a_flag(failure: GuardFailure) -> str:
     """Advice by the source of the value: only an argument can be left out."""
-    match refusal.source:
-        case AttrSource(base, "training") if isinstance(resolve(base, refusal.frame.scope()), torch.nn.Module):
+    match failure.source:
+        case AttrSource(base, "training") if isinstance(resolve(base, failure.frame.scope()), torch.nn.Module):
             return _ONE_MODE
-        case LocalSource(name) if name not in refusal.frame.code.co_freevars:
+        case LocalSource(name) if name not in failure.frame.code.co_freevars:
             return _ONE_EACH
     return _ONE_VALUE
 
@@ -339,7 +339,7 @@ _SAME_LENGTH = "keep {name} at one length, or change it outside of the compiled 
 _SAME_STATE = "call the function in the same state of the process"
 _DEFINE_ONCE = "define {name} once: a definition that runs again makes another function"
 
-_TRIED: dict[GuardKind, Callable[[Refusal], Found]] = {
+_TRIED: dict[GuardKind, Callable[[GuardFailure], Found]] = {
     GuardKind.TENSOR_MATCH: _about_a_tensor,
     GuardKind.EQUALS_MATCH: _about_a_number,
     GuardKind.SHAPE_ENV: _about_sizes,

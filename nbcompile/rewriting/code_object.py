@@ -1,7 +1,7 @@
 """Compilation of a function's syntax tree, and the objects that are its constants, to a code object.
 
 While the tree is compiled, a large integer is the placeholder of each object (a
-string would be folded, another object refused); in the constants of the code
+string would be folded, another object rejected); in the constants of the code
 object the objects then replace the placeholders.
 
 In torch: torch/_dynamo/output_graph.py (install_global puts them among the

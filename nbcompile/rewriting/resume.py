@@ -148,7 +148,7 @@ def _in_original(point: ResumeTarget) -> ResumeTarget:
 
 def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = point.original
-    _refuse_unresumable(original, point.offset)
+    _check_resumable(original, point.offset)
     # The tracer expands superinstructions: the offset may be that of a second half.
     instructions = expand_superinstructions(disassemble(original))
     start = _first_instruction(instructions, point)
@@ -226,7 +226,7 @@ def _comprehension_body(instructions: Sequence[Instruction], start: int, end: in
     ]
 
 
-def _refuse_unresumable(code: CodeType, offset: int) -> None:
+def _check_resumable(code: CodeType, offset: int) -> None:
     coroutine = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
     waits = code.co_flags & inspect.CO_GENERATOR and _opcode_at(code, offset) != "YIELD_VALUE"
     if code.co_flags & coroutine or waits:

@@ -267,7 +267,7 @@ MOST_BITS = 2000
 def without_literal(value: Any) -> bool:
     """Return whether a number has no literal: inf, nan, complex numbers with one of these or a negative zero.
 
-    Nor has an int that Python may refuse to write as a text.
+    Nor has an int that may be too long for Python to write it as a text.
     """
     if isinstance(value, int):
         return value.bit_length() > MOST_BITS

@@ -25,7 +25,7 @@ PATIENCE = "NBCOMPILE_COMPILER_TIMEOUT"
 
 
 class BuildError(Exception):
-    """The compiler refused source text that we generated; the message is its own."""
+    """The compiler rejected source text that we generated; the message is its own."""
 
 
 def run(command: Sequence[str], source: str, timeout: float | None = None) -> tuple[int, str]:

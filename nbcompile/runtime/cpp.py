@@ -48,7 +48,7 @@ def load(source: str, compiler: Compiler) -> Library:
     """The functions of a translation unit, built if that never happened before.
 
     Raises:
-        compiler_processes.BuildError: the compiler refused the source (an error of the code
+        compiler_processes.BuildError: the compiler rejected the source (an error of the code
             generator, never the user's).
     """
     return _load(source, toolchain.for_kernels(compiler), str(store.directory()))

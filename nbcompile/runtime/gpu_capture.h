@@ -2,7 +2,7 @@
  *
  *   begin_capture(pool), end_capture(keep)                      around a call of the program; an executable graph
  *   make_recording(exec, ...)                                   the graph, its inputs and outputs as a Python object
- *   recording.run([input, ...], most bytes)                     a tuple of outputs, or the reason of a refusal (Refusal)
+ *   recording.run([input, ...], most bytes)                     a tuple of outputs, or the reason of a rejection (Rejection)
  *
  * A recording reads and writes fixed addresses. An input has the address that was recorded, or is copied to the buffer
  * that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
@@ -12,7 +12,7 @@
  *
  * In torch: torch/_inductor/cudagraph_trees.py, torch/csrc/cuda/Graph.cpp. Read next: nbcompile/gpu/cuda_graphs.py
  */
-enum Refusal { LAYOUT = 0, ADDRESS = 1, IN_USE = 2, IN_CAPTURE = 3, REFUSALS = 4 };
+enum Rejection { LAYOUT = 0, ADDRESS = 1, IN_USE = 2, IN_CAPTURE = 3, REJECTIONS = 4 };
 constexpr int THREAD_LOCAL_CAPTURE = 1; /* CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other threads are not affected */
 
 using Numbers = c10::SmallVector<int64_t, 6>;
@@ -219,7 +219,7 @@ PyObject *outputs_of(RecordedGraph *recorded, PyObject *const *inputs) {
   return results;
 }
 
-/* Compare the inputs with the recorded ones. Returns REFUSALS if they match, LAYOUT if not, -1 with an exception. */
+/* Compare the inputs with the recorded ones. Returns REJECTIONS if they match, LAYOUT if not, -1 with an exception. */
 int check_inputs(const RecordedGraph *recorded, PyObject *const *inputs, Py_ssize_t given) {
   if (given != (Py_ssize_t)recorded->inputs.size()) return LAYOUT;
   for (Py_ssize_t i = 0; i < given; i++) {
@@ -231,10 +231,10 @@ int check_inputs(const RecordedGraph *recorded, PyObject *const *inputs, Py_ssiz
     int same = same_value(inputs[i], input.value);
     if (same <= 0) return same < 0 ? -1 : LAYOUT;
   }
-  return REFUSALS;
+  return REJECTIONS;
 }
 
-/* run(inputs, most bytes of results in use, a function to call before, or None) -> the outputs, or a Refusal; raises the
+/* run(inputs, most bytes of results in use, a function to call before, or None) -> the outputs, or a Rejection; raises the
    driver's errors */
 PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
   RecordedGraph *recorded = ((Recording *)self)->recorded;
@@ -242,9 +242,9 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   size_t most = PyLong_AsSize_t(arguments[1]);
   if (PyErr_Occurred()) return nullptr;
   PyObject **inputs = ((PyListObject *)arguments[0])->ob_item;
-  int refusal = check_inputs(recorded, inputs, PyList_GET_SIZE(arguments[0])), capturing = 0;
-  if (refusal < 0) return nullptr;
-  if (refusal != REFUSALS) return PyLong_FromLong(refusal);
+  int rejection = check_inputs(recorded, inputs, PyList_GET_SIZE(arguments[0])), capturing = 0;
+  if (rejection < 0) return nullptr;
+  if (rejection != REJECTIONS) return PyLong_FromLong(rejection);
   CurrentDevice entered(recorded->device);
   if (!entered.inside) return nullptr;
   const GpuState *state = &entered.state;

@@ -94,7 +94,7 @@ const c10::impl::DeviceGuardImplInterface *guard() { return c10::impl::getDevice
 thread_local bool has_context = false;
 
 /* A thread that has not used CUDA yet has no current context, and torch's guard creates none if its device is the first
- * one: memory may come from torch's cache, and the driver would refuse the launch. Torch uses the device's primary
+ * one: memory may come from torch's cache, and the driver would reject the launch. Torch uses the device's primary
  * context, so it becomes current here. */
 int with_context(int device, PyObject *kernel) {
   void *context = nullptr;

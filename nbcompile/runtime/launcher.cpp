@@ -76,17 +76,17 @@ int has_onednn_products(void) {
 }
 
 /* An exception of torch takes a millisecond: after the first one, oneDNN is not tried again. */
-static bool refuses = false;
+static bool is_unsupported = false;
 
 /* result = left @ right (+ bias); nonzero on failure. All are at::Tensor pointers. */
 int multiply_by_onednn(const void *left, const void *right, void *result, const void *bias) {
-  if (refuses || !allows_onednn(torch_settings())) return 1;
+  if (is_unsupported || !allows_onednn(torch_settings())) return 1;
   try {
     if (bias) copy_values(result, bias, false);
     onednn_product(left, right, result, bias ? 1.0f : 0.0f, 1.0f);
     return 0;
   } catch (...) {
-    refuses = true;
+    is_unsupported = true;
     return 1;
   }
 }

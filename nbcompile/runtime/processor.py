@@ -75,7 +75,7 @@ def multiplies_by_onednn() -> bool:
 
 
 ONEDNN_NEEDS = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx_ne_convert"}))
-"""torch's function for it refuses other processors: see mkldnn_matmul in aten/src/ATen/native/mkldnn/Matmul.cpp."""
+"""torch's function for it rejects other processors: see mkldnn_matmul in aten/src/ATen/native/mkldnn/Matmul.cpp."""
 
 
 def features() -> frozenset[str]:

@@ -62,7 +62,7 @@ def load(
     ``on_gpu`` are prepared kernels for a GPU; ``is_stored``: it is part of the artifact for later processes.
 
     Raises:
-        toolchain.BuildError: the compiler refused what we generated.
+        toolchain.BuildError: the compiler rejected what we generated.
     """
     if is_stored:
         compiled_artifact.add_program(emitted, attribute, constants)

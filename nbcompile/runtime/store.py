@@ -321,8 +321,8 @@ def _writable(folder: Path) -> Path:
 
 
 @functools.cache
-def _private(refused: str, reason: str) -> Path:
-    text = f"compiled kernels cannot be cached in {refused} ({reason}): every process builds its own"
+def _private(folder: str, reason: str) -> Path:
+    text = f"compiled kernels cannot be cached in {folder} ({reason}): every process builds its own"
     # Kernels are built nevertheless: a store that cannot be used only costs time.
     warnings.warn(text, errors.StoreWarning, stacklevel=2)
     folder = tempfile.mkdtemp(prefix="nbcompile-")

@@ -101,18 +101,18 @@ def for_kernels(compiler: Compiler, instruction_set: str | None = None) -> Compi
 
 @functools.lru_cache(maxsize=8)
 def _find(chosen: str, search_path: str) -> Compiler | NoCompiler:
-    refusals = []
+    problems = []
     for candidate in ([chosen] if chosen else []) + ["g++", "clang++"]:
         command = tuple(shlex.split(candidate))
         program = shutil.which(command[0], path=search_path) if command else None
         if program is None:
-            refusals.append(f"{candidate}: not found")
+            problems.append(f"{candidate}: not found")
             continue
         found = _examine((program, *command[1:]))
         if isinstance(found, Compiler):
             return found
-        refusals.append(f"{candidate}: {found.reason}")
-    return NoCompiler("no C++ compiler: " + "; ".join(refusals))
+        problems.append(f"{candidate}: {found.reason}")
+    return NoCompiler("no C++ compiler: " + "; ".join(problems))
 
 
 def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:

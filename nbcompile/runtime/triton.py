@@ -60,7 +60,7 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
 
     def launch(*arguments: object) -> None:
         grid = grid_of(*arguments[tensors:])
-        # CUDA refuses an empty grid, which a tensor without elements needs.
+        # CUDA rejects an empty grid, which a tensor without elements needs.
         if grid[0] > 0:
             function[grid](*map(_bits, arguments), **options)
 

@@ -6,7 +6,7 @@ reads the same memory, or else begins its own group:
     buf0 = sin(x)                 a group
     buf1 = sum(buf0)              joins: it reads buf0 where it is computed
     buf2 = sort(buf1)             an extern call
-    buf3 = buf0 * buf2            refused by the first group: buf2 must run in between
+    buf3 = buf0 * buf2            rejected by the first group: buf2 must run in between
 
 Then whole groups are merged where one reads what the other produces. Every attempt is an entry of the fusion log.
 
@@ -42,7 +42,7 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
 
 
 def _expect_fuel(first: str, second: str) -> None:
-    """Refuse a fusion that bisection leaves out."""
+    """Reject a fusion that bisection leaves out."""
     if not fuel.allows("fusion", f"{first}, {second}"):
         raise Incompatible("bisection leaves it out")
 

@@ -36,12 +36,12 @@ class _FusionLog:
         self.buffers = {buffer.name: buffer for buffer in program.buffers}
         self.kernel_of = {name: kernel for kernel in launches if isinstance(kernel, Kernel) for name in kernel.buffers}
         self.reasons: dict[tuple[str, str, bool], str] = {}
-        self.refused: dict[tuple[str, str], str] = {}
+        self.rejected: dict[tuple[str, str], str] = {}
         for decision in attempts:
             self.reasons[decision.first, decision.second, decision.fused] = decision.reason
             # An attempt through one member of a group is an answer for the whole group.
             if not decision.fused:
-                self.refused[self._kernel_name(decision.first), decision.second] = decision.reason
+                self.rejected[self._kernel_name(decision.first), decision.second] = decision.reason
         self.unwritten: set[str] = set()
 
     def entries(self) -> Iterator[FusionDecision]:
@@ -93,7 +93,7 @@ class _FusionLog:
                 return f"{buffer.target} runs by itself: {buffer.reason}"
             if isinstance(buffer, Scatter):
                 return "a scatter is a kernel of its own"
-        exact = self.reasons.get((first, second.name, False)) or self.refused.get(
+        exact = self.reasons.get((first, second.name, False)) or self.rejected.get(
             (self._kernel_name(first), second.name)
         )
         if exact is not None:
@@ -101,12 +101,12 @@ class _FusionLog:
         # The groups of both were tried through other members.
         home, members = self._kernel_name(first), self._members(second.name)
         for name in members:
-            if (home, name) in self.refused:
-                return f"{name} of the same kernel cannot: {self.refused[home, name]}"
+            if (home, name) in self.rejected:
+                return f"{name} of the same kernel cannot: {self.rejected[home, name]}"
         second_home = self._kernel_name(second.name)
         for name in self._members(first):
-            if (second_home, name) in self.refused:
-                return f"{name} of the same kernel cannot: {self.refused[second_home, name]}"
+            if (second_home, name) in self.rejected:
+                return f"{name} of the same kernel cannot: {self.rejected[second_home, name]}"
         return f"{second.name} is in a kernel with what it shares more with"
 
     def _members(self, name: str) -> Sequence[str]:

@@ -72,7 +72,7 @@ def _is_injective(variable: Symbol, buffer: Scatter) -> bool:
     along = [
         coordinate for coordinate in buffer.position if any(_mentions(node, variable) for node in walk(coordinate))
     ]
-    # z[i0 // 2] and z[i0, i0] are refused: the first repeats an element; the second would be safe, but is rare.
+    # z[i0 // 2] and z[i0, i0] are rejected: the first repeats an element; the second would be safe, but is rare.
     return len(along) == 1 and along[0].index == variable
 
 

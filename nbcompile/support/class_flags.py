@@ -13,7 +13,7 @@ HEAP_TYPE = 1 << 9
 """A class statement created the class, or C code did while the program runs; others have no dict that could change."""
 _IMMUTABLE_TYPE = 1 << 8
 ABSTRACT = 1 << 20
-"""Some methods are abstract: ``object.__new__`` refuses to create an object."""
+"""Some methods are abstract: ``object.__new__`` raises TypeError."""
 
 
 def is_class_statement(cls: type) -> bool:

@@ -1,4 +1,4 @@
-"""Attempt: a run of an answer that ends with an outcome or a refusal, whatever the answer does.
+"""Attempt: a run of an answer that ends with an outcome or a rejection, whatever the answer does.
 
     with limited(20):                 an endless loop is interrupted after 20 seconds
         attempt(f, arguments)         Outcome(result, printed text, the arguments afterwards)
@@ -41,8 +41,8 @@ REPEAT_SECONDS = 0.2
 _numbers = STATE.add("teach.attempt._numbers", itertools.count(), Lifetime.PROCESS)
 
 
-class Refusal(Exception):
-    """Refusal of an answer, with the reason."""
+class Rejection(Exception):
+    """Rejection of an answer, with the reason."""
 
     def __init__(self, says: str, record: Record | None = None) -> None:
         super().__init__(says)
@@ -88,14 +88,14 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
     """The answer as a Python function that is not compiled yet.
 
     Raises:
-        Refusal: the answer is no such function.
+        Rejection: the answer is no such function.
     """
     if is_compiled(answer):
-        raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
+        raise Rejection(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
     if isinstance(answer, type) or not isinstance(answer, types.FunctionType):
-        raise Refusal(f"expected a function `{name}`, got {kind_of(answer)}.")
+        raise Rejection(f"expected a function `{name}`, got {kind_of(answer)}.")
     if any(map(_uses_compiler, _reached(answer, []))):
-        raise Refusal(f"`{name}` uses a compiler itself. Write it as plain PyTorch: the check compiles it.")
+        raise Rejection(f"`{name}` uses a compiler itself. Write it as plain PyTorch: the check compiles it.")
     return answer
 
 
@@ -168,7 +168,7 @@ def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome
     """Call a function.
 
     Raises:
-        Refusal: the call raises.
+        Rejection: the call raises.
     """
     printed = io.StringIO()
     try:
@@ -176,7 +176,7 @@ def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome
             warnings.simplefilter("ignore")
             result = function(*arguments)
     except Exception as error:
-        raise Refusal(f"it raises {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
+        raise Rejection(f"it raises {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
     return Outcome(result, printed.getvalue(), arguments)
 
 
@@ -201,7 +201,7 @@ def trace(
     """The record of some calls of a function, which is compiled only for them.
 
     Raises:
-        Refusal: a call raises, though it does not in eager mode.
+        Rejection: a call raises, though it does not in eager mode.
     """
     compiled = api.compile(function, backend=backend, isolate_recompiles=True)
     frame_recorder = api.new_recorder(getattr(function, "__name__", "f"))

@@ -103,7 +103,7 @@ class ClassReport:
     """Progress of a class."""
 
     students: tuple[Progress, ...]
-    refused: tuple[str, ...]
+    rejected: tuple[str, ...]
     """A sentence for each file that could not be read."""
 
     @property
@@ -156,8 +156,8 @@ class ClassReport:
             for name, *row in self.hardest()
         )
         notes = f"<h2>Not solved yet</h2><ul>{items}</ul>" if items else ""
-        if self.refused:
-            left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.refused)
+        if self.rejected:
+            left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.rejected)
             notes += f"<h2>Files that could not be read</h2><ul>{left_out}</ul>"
         return PAGE.format(head=head, rows=rows, notes=notes, count=len(self.students))
 
@@ -182,10 +182,10 @@ tr > :first-child {{ text-align: left }}
 def report(paths: Iterable[Path]) -> ClassReport:
     """The report of progress files, or of folders of them (``*.json``)."""
     files = [file for path in paths for file in (sorted(path.rglob("*.json")) if path.is_dir() else [path])]
-    students, refused = [], []
+    students, rejected = [], []
     for file in files:
         try:
             students.append(progress_file.read(file))
         except (ProgressFileError, OSError) as error:
-            refused.append(str(error))
-    return ClassReport(tuple(sorted(students, key=lambda student: student.student)), tuple(refused))
+            rejected.append(str(error))
+    return ClassReport(tuple(sorted(students, key=lambda student: student.student)), tuple(rejected))

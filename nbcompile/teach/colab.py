@@ -39,7 +39,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *torch, source], check=True)"""
 
 
-class RepositoryRefused(ValueError):
+class RepositoryRejected(ValueError):
     """Colab cannot open notebooks of this repository."""
 
 
@@ -53,12 +53,12 @@ class Repository:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", self.address):
-            raise RepositoryRefused(
+            raise RepositoryRejected(
                 f"{self.address!r} is not a repository on GitHub, from which Colab opens notebooks: "
                 "expected https://github.com/OWNER/NAME"
             )
         if self.folder.is_absolute() or ".." in self.folder.parts:
-            raise RepositoryRefused(f"{str(self.folder)!r} is no folder in the repository: give a relative path")
+            raise RepositoryRejected(f"{str(self.folder)!r} is no folder in the repository: give a relative path")
 
     def link(self, name: str) -> str:
         """Address at which Colab opens a notebook."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from nbcompile.teach.attempt import Outcome, Refusal, attempt
+from nbcompile.teach.attempt import Outcome, Rejection, attempt
 
 
 def expect_equal(
@@ -23,7 +23,7 @@ def expect_equal(
     """Call both with the same arguments.
 
     Raises:
-        Refusal: results, printed text, or the arguments after the call differ.
+        Rejection: results, printed text, or the arguments after the call differ.
     """
     for number, arguments in enumerate(calls, 1):
         # Copies for each, as either may write to its arguments.
@@ -36,17 +36,17 @@ def expect_same_outcome(actual: Outcome, expected: Outcome, name: str, prints: b
     """Compare two outcomes.
 
     Raises:
-        Refusal: they differ.
+        Rejection: they differ.
     """
     difference = describe_difference(actual.result, expected.result)
     if difference:
-        raise Refusal(f"{name}: {difference}.")
+        raise Rejection(f"{name}: {difference}.")
     for index, pair in enumerate(zip(actual.arguments, expected.arguments, strict=True), 1):
         difference = describe_difference(*pair)
         if difference:
-            raise Refusal(f"argument {index} is wrong after {name}: {difference}.")
+            raise Rejection(f"argument {index} is wrong after {name}: {difference}.")
     if prints and actual.printed != expected.printed:
-        raise Refusal(
+        raise Rejection(
             f"{name} prints the wrong text: expected {_quoted(expected.printed)}, got {_quoted(actual.printed)}."
         )
 

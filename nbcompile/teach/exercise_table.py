@@ -6,7 +6,7 @@
     task = "..."                     Markdown
     starter = "def f(x): ..."        the code to begin with; also the reference, unless `reference` is given
     calls = "[(torch.ones(3),)]"     hidden arguments, computed anew for each check
-    solution = "..."                 a test checks that it is accepted, and that each `wrong` answer is refused
+    solution = "..."                 a test checks that it is accepted, and that each `wrong` answer is rejected
 
 In torch: nothing. Read next: nbcompile/teach/kinds.py
 """
@@ -39,7 +39,7 @@ class ExerciseUnknown(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """A typical wrong answer, and a part of the reason for its refusal."""
+    """A typical wrong answer, and a part of the reason for its rejection."""
 
     answer: str
     says: str

@@ -21,7 +21,7 @@ import torch
 from nbcompile.record import links
 from nbcompile.record.model import Node, Record
 from nbcompile.teach import attempt
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.exercise_table import Exercise
 from nbcompile.views import facts as words
 
@@ -88,7 +88,7 @@ def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
 
 
 def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
-    """Refuse kernels that cannot be one loop nest each, or that depend on each other."""
+    """Reject kernels that cannot be one loop nest each, or that depend on each other."""
     for kernel in kernels:
         _expect_one_nest(operators, kernel)
     owner = {operators.names[name]: number for number, kernel in enumerate(kernels) for name in kernel}
@@ -99,23 +99,23 @@ def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
     cycle = next(nx.simple_cycles(needs), None)
     if cycle:
         first, second = kernels[cycle[0]], kernels[cycle[-1]]
-        raise Refusal(f"the kernels {', '.join(first)} and {', '.join(second)} need each other: there is a cycle.")
+        raise Rejection(f"the kernels {', '.join(first)} and {', '.join(second)} need each other: there is a cycle.")
 
 
 def _expect_one_nest(operators: Operators, kernel: list[str]) -> None:
-    """Refuse a kernel that cannot be one loop nest."""
+    """Reject a kernel that cannot be one loop nest."""
     nodes = [operators.names[name] for name in kernel]
     calls = [operators.kind(node) for node in nodes if operators.kind(node) in LIBRARY_CALLS]
     if calls and len(nodes) > 1:
-        raise Refusal(f"`{calls[0]}` is executed by a library and can share no kernel: {', '.join(kernel)}.")
+        raise Rejection(f"`{calls[0]}` is executed by a library and can share no kernel: {', '.join(kernel)}.")
     spaces = {operators.space(node) for node in nodes}
     if len(spaces) > 1:
         shown = " and ".join(sorted(f"({', '.join(space)})" for space in spaces))
-        raise Refusal(f"the kernel {', '.join(kernel)} would need two iteration spaces, {shown}.")
+        raise Rejection(f"the kernel {', '.join(kernel)} would need two iteration spaces, {shown}.")
     for name in kernel:
         late = [source for source in operators.nodes[operators.names[name]].inputs if source in nodes]
         if any(operators.is_reduction(source) for source in late):
-            raise Refusal(f"`{name}` needs a reduction of its own kernel, which is complete only after the loops.")
+            raise Rejection(f"`{name}` needs a reduction of its own kernel, which is complete only after the loops.")
 
 
 def least_bytes(operators: Operators) -> int:
@@ -124,7 +124,7 @@ def least_bytes(operators: Operators) -> int:
     for kernels in _partitions(list(operators.names)):
         try:
             expect_legal(operators, kernels)
-        except Refusal:
+        except Rejection:
             continue
         best = min(best, count_bytes(operators, kernels))
     return best
@@ -163,7 +163,7 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     moved, least = count_bytes(operators, kernels), least_bytes(operators)
     unfused = count_bytes(operators, [[name] for name in operators.names])
     if moved > least:
-        raise Refusal(
+        raise Rejection(
             f"these kernels move {moved} bytes of {unfused} without fusion. It can be done with {least}.", record
         )
     return f"{len(kernels)} kernels move {moved} bytes; without fusion they were {unfused}.", record
@@ -171,17 +171,17 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:
     if not _is_list_of(_is_list_of_names, answer):
-        raise Refusal('expected a list of kernels, each a list of names: [["mul", "add"], ["sum_1"]].')
+        raise Rejection('expected a list of kernels, each a list of names: [["mul", "add"], ["sum_1"]].')
     kernels = [list(kernel) for kernel in answer if kernel]
     given = [name for kernel in kernels for name in kernel]
     for name in given:
         if name not in operators.names:
-            raise Refusal(f"there is no operator `{name}`. They are: {', '.join(operators.names)}.")
+            raise Rejection(f"there is no operator `{name}`. They are: {', '.join(operators.names)}.")
         if given.count(name) > 1:
-            raise Refusal(f"`{name}` is in two kernels.")
+            raise Rejection(f"`{name}` is in two kernels.")
     absent = [name for name in operators.names if name not in given]
     if absent:
-        raise Refusal(f"`{absent[0]}` is in no kernel.")
+        raise Rejection(f"`{absent[0]}` is in no kernel.")
     return kernels
 
 

@@ -1,6 +1,6 @@
 """Kinds of exercises: the check of an answer for each.
 
-    CHECKS["one graph"](exercise, f)      the sentence of acceptance, and the record; or a Refusal
+    CHECKS["one graph"](exercise, f)      the sentence of acceptance, and the record; or a Rejection
 
 In torch: nothing. Read next: nbcompile/teach/programs.py
 """

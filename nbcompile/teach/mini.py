@@ -24,7 +24,7 @@ import torch
 
 from nbcompile.record.model import Record
 from nbcompile.teach import attempt
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.comparison import describe_difference
 from nbcompile.teach.exercise_table import Exercise, define
 
@@ -67,7 +67,7 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     try:
         verify(mini, functools.partial(expect_compiled, mini))
     except AssertionError as error:
-        raise Refusal(str(error)) from error
+        raise Rejection(str(error)) from error
     vars(mini)["BACKEND"] = mini.interpret  # the program tests results, not C code
     expect_compiled(mini, define(OWN_PROGRAM, "own_program"), torch.arange(-4.0, 4.0).reshape(2, 4))
     return "the mini compiler accepts it, and its results are right.", None
@@ -77,7 +77,7 @@ def expect_compiled(mini: types.ModuleType, program: Any, *arguments: Any) -> No
     """Check that the copy compiles a program without a fallback, and that its result equals eager mode's.
 
     Raises:
-        Refusal: the check fails.
+        Rejection: the check fails.
     """
     name = program.__name__
     with warnings.catch_warnings(record=True) as caught:
@@ -86,13 +86,13 @@ def expect_compiled(mini: types.ModuleType, program: Any, *arguments: Any) -> No
             actual = mini.minicompile(program)(*arguments)
         except Exception as error:
             text = (str(error).splitlines() or [""])[0]
-            raise Refusal(f"with your change, `{name}` raises {type(error).__name__}: {text}") from error
+            raise Rejection(f"with your change, `{name}` raises {type(error).__name__}: {text}") from error
     fallbacks = [str(warning.message) for warning in caught if "falls back" in str(warning.message)]
     if fallbacks:
-        raise Refusal(f"`{name}` is not compiled: {fallbacks[0]}")
+        raise Rejection(f"`{name}` is not compiled: {fallbacks[0]}")
     broken = [entry.trace.exit.reason for entry in mini.LOG if isinstance(entry.trace.exit, mini.Break)]
     if broken:
-        raise Refusal(f"`{name}` has a graph break: {broken[0]}.")
+        raise Rejection(f"`{name}` has a graph break: {broken[0]}.")
     difference = describe_difference(actual, program(*arguments))
     if difference:
-        raise Refusal(f"with your change, the result of `{name}` is wrong: {difference}.")
+        raise Rejection(f"with your change, the result of `{name}` is wrong: {difference}.")

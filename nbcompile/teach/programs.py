@@ -20,7 +20,7 @@ import torch
 from nbcompile.record import links
 from nbcompile.record.model import Break, CompiledFrame, Record
 from nbcompile.teach import attempt
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.comparison import describe_difference, expect_equal
 from nbcompile.teach.exercise_table import Exercise
 from nbcompile.views import facts
@@ -37,7 +37,7 @@ def _traced(exercise: Exercise, answer: Any) -> Record:
     """The record of the hidden calls of an answer that equals the reference.
 
     Raises:
-        Refusal: the answer differs from the reference, in eager mode or compiled.
+        Rejection: the answer differs from the reference, in eager mode or compiled.
     """
     function, calls = _prepared(exercise, answer), exercise.arguments()
     reference = exercise.reference_object(exercise.parameters.get("expected", ""))
@@ -57,10 +57,10 @@ def check_one_graph(exercise: Exercise, answer: Any) -> tuple[str, Record | None
 def _expect_no_break(record: Record) -> None:
     found = [cause for cause in record.frames if cause.breaks]
     if found:
-        raise Refusal(f"it is right, but {describe_break(found[0].breaks[0])}", record)
+        raise Rejection(f"it is right, but {describe_break(found[0].breaks[0])}", record)
     if not any(frame.status == "compiled" for frame in record.frames):
         reason = next((frame.skip_reason for frame in record.frames if frame.skip_reason), "it has no operator")
-        raise Refusal(f"it is right, but it is not compiled at all: {reason}.", record)
+        raise Rejection(f"it is right, but it is not compiled at all: {reason}.", record)
 
 
 def describe_break(found: Break) -> str:
@@ -73,11 +73,11 @@ def describe_break(found: Break) -> str:
 
 
 def _expect_operators(exercise: Exercise, record: Record) -> None:
-    """Refuse an answer that computes outside of the graph."""
+    """Reject an answer that computes outside of the graph."""
     least = exercise.parameters.get("least_operators", 1)
     count = max((len(operators_of(frame)) for frame in record.frames), default=0)
     if count < least:
-        raise Refusal(
+        raise Rejection(
             f"it is right, but its graph has {facts.count(count, 'operator')}, and at least {least} were asked for: "
             "the work is done outside of the graph.",
             record,
@@ -97,10 +97,10 @@ def check_entries(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     compiled = [frame for frame in record.frames if frame.status == "compiled"]
     limit = exercise.parameters.get("limit", 1)
     if len(compiled) > limit:
-        refused = next(frame for frame in compiled if frame.failed_guards)
-        raise Refusal(
+        rejected = next(frame for frame in compiled if frame.failed_guards)
+        raise Rejection(
             f"it is right, but it is compiled {len(compiled)} times for {len(exercise.arguments())} calls, and "
-            f"{limit} is enough. {_describe_recompilation(refused)}",
+            f"{limit} is enough. {_describe_recompilation(rejected)}",
             record,
         )
     return f"equal to the reference, and {facts.count(len(compiled), 'compilation')} for all hidden calls.", record
@@ -114,21 +114,21 @@ def check_arguments(exercise: Exercise, answer: Any) -> tuple[str, Record | None
     for number, arguments in enumerate(exercise.arguments(), 1):
         given = attempt.attempt(prepare, arguments).result
         if not isinstance(given, tuple):
-            raise Refusal(f"`{exercise.answer}`: expected a tuple of arguments, got {attempt.kind_of(given)}.")
+            raise Rejection(f"`{exercise.answer}`: expected a tuple of arguments, got {attempt.kind_of(given)}.")
         difference = describe_difference(
             attempt.attempt(function, given).result, attempt.attempt(function, exercise.arguments()[number - 1]).result
         )
         if difference:
-            raise Refusal(f"with the arguments of call {number}, the result of `f` is wrong: {difference}.")
+            raise Rejection(f"with the arguments of call {number}, the result of `f` is wrong: {difference}.")
         prepared.append(given)
     record = attempt.trace(function, prepared)
     compiled = [frame for frame in record.frames if frame.status == "compiled"]
     limit = exercise.parameters.get("limit", 1)
     if len(compiled) > limit:
-        refused = next(frame for frame in compiled if frame.failed_guards)
-        raise Refusal(
+        rejected = next(frame for frame in compiled if frame.failed_guards)
+        raise Rejection(
             f"the results are right, but `f` is compiled {len(compiled)} times, and {limit} is enough. "
-            f"{_describe_recompilation(refused)}",
+            f"{_describe_recompilation(rejected)}",
             record,
         )
     return f"the same results with {facts.count(len(compiled), 'compilation')}.", record
@@ -148,13 +148,13 @@ def check_operators(exercise: Exercise, answer: Any) -> tuple[str, Record | None
         attempt.attempt(function, copy.deepcopy(arguments))
     record = attempt.trace(function, calls)
     if any(frame.breaks for frame in record.frames):
-        raise Refusal(describe_break(next(frame for frame in record.frames if frame.breaks).breaks[0]), record)
+        raise Rejection(describe_break(next(frame for frame in record.frames if frame.breaks).breaks[0]), record)
     expected = list(exercise.parameters["operators"])
     graphs = [operators_of(frame) for frame in record.frames if frame.graph is not None]
     actual = graphs[0] if graphs else []
     if actual != expected:
         shown = ", ".join(actual) if actual else "empty: no operator was met"
-        raise Refusal(f"its graph is {shown}; the exercise asks for {', '.join(expected)}.", record)
+        raise Rejection(f"its graph is {shown}; the exercise asks for {', '.join(expected)}.", record)
     return f"the graph is {', '.join(actual)}.", record
 
 
@@ -165,7 +165,7 @@ def check_custom_operator(exercise: Exercise, answer: Any) -> tuple[str, Record 
     targets = {node.target for frame in record.frames for node in links.operators(frame.graph)}
     _expect_no_break(record)
     if not any(name.replace("::", ".") in target for target in targets):
-        raise Refusal(
+        raise Rejection(
             f"it is right, but the operator `{name}` is not in the graph: {', '.join(sorted(targets))}.", record
         )
     operator = _registered(name)
@@ -186,7 +186,7 @@ def _expect_sound(name: str, operator: Any, arguments: tuple[Any, ...]) -> None:
         torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
     except Exception as error:
         first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise Refusal(f"`{name}` fails `torch.library.opcheck`: {first[:200]}") from error
+        raise Rejection(f"`{name}` fails `torch.library.opcheck`: {first[:200]}") from error
 
 
 def _expect_gradient(exercise: Exercise, answer: Any) -> None:
@@ -199,9 +199,9 @@ def _expect_gradient(exercise: Exercise, answer: Any) -> None:
             ]
             result = attempt.attempt(function, tuple(inputs)).result
             if not result.requires_grad:
-                raise Refusal("it is right, but its result needs no gradient: the operator has no backward formula.")
+                raise Rejection("it is right, but its result needs no gradient: the operator has no backward formula.")
             attempt.attempt(result.sum().backward, ())
             pairs.append([value.grad for value in inputs if isinstance(value, torch.Tensor)])
         difference = describe_difference(*pairs)
         if difference:
-            raise Refusal(f"its gradient is wrong: {difference}.")
+            raise Rejection(f"its gradient is wrong: {difference}.")

@@ -15,7 +15,7 @@ from typing import Any
 from nbcompile import api, config
 from nbcompile.record.model import Record
 from nbcompile.teach import attempt, programs
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.exercise_table import Exercise, define
 from nbcompile.views import facts
 
@@ -23,7 +23,7 @@ from nbcompile.views import facts
 def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """Check a tuple of arguments: after the exercise's calls, this call hits, or fails only the requested guard."""
     if not isinstance(answer, tuple):
-        raise Refusal(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
+        raise Rejection(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
     # Entries of earlier processes would be loaded instead of those that the exercise's calls create.
@@ -38,23 +38,23 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     wanted = exercise.parameters["wants"]
     if wanted == "hit":
         if failed:
-            raise Refusal(f"this call is compiled: it failed the guard `{facts.readable(failed[0].reason)}`.", record)
+            raise Rejection(f"this call is compiled: it failed the guard `{facts.readable(failed[0].reason)}`.", record)
         _expect_other(exercise, answer)
         return "no guard failed: the entry that was there served the call.", record
     if not failed:
-        raise Refusal("this call hits an entry: all of its guards hold.", record)
+        raise Rejection("this call hits an entry: all of its guards hold.", record)
     expected = re.compile(exercise.parameters["reason"])
     wrong = [failure for failure in failed if not expected.search(failure.reason)]
     if wrong:
-        raise Refusal(f"it is compiled again, but for another guard: `{facts.readable(wrong[0].reason)}`.", record)
+        raise Rejection(f"it is compiled again, but for another guard: `{facts.readable(wrong[0].reason)}`.", record)
     return f"it failed just this guard: `{facts.readable(failed[0].reason)}`.", record
 
 
 def _expect_other(exercise: Exercise, answer: tuple[Any, ...]) -> None:
-    """Refuse a call that is one of the earlier ones."""
+    """Reject a call that is one of the earlier ones."""
     shapes = [_shapes(arguments) for arguments in exercise.arguments()]
     if exercise.parameters.get("other_shape") and _shapes(answer) in shapes:
-        raise Refusal("it hits, but so did an earlier call: give a tensor of another shape.")
+        raise Rejection("it hits, but so did an earlier call: give a tensor of another shape.")
 
 
 def _shapes(arguments: tuple[Any, ...]) -> list[Any]:
@@ -64,7 +64,7 @@ def _shapes(arguments: tuple[Any, ...]) -> list[Any]:
 def check_guard(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """Check the value whose guard failed, as an expression of the program: ``x``, ``self.training``."""
     if not isinstance(answer, str):
-        raise Refusal(f'expected the name of a value, such as "x", got {attempt.kind_of(answer)}.')
+        raise Rejection(f'expected the name of a value, such as "x", got {attempt.kind_of(answer)}.')
     record = attempt.trace(exercise.reference_object("f"), exercise.arguments())
     failed = [failure for frame in record.frames for failure in frame.failed_guards]
     names = {_as_written(facts.readable(failure.source)) for failure in failed}
@@ -73,8 +73,8 @@ def check_guard(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
         return f"the guard was `{facts.readable(failed[0].reason)}`.", record
     guarded = {_as_written(facts.readable(guard.source)) for frame in record.frames for guard in frame.guards}
     if about in guarded:
-        raise Refusal(f"there is a guard on `{answer}`, and it held in every call.", record)
-    raise Refusal(f"there is no guard on `{answer}`. Names of guarded values are in the section `guards`.", record)
+        raise Rejection(f"there is a guard on `{answer}`, and it held in every call.", record)
+    raise Rejection(f"there is no guard on `{answer}`. Names of guarded values are in the section `guards`.", record)
 
 
 def _as_written(text: str) -> str:
@@ -87,16 +87,16 @@ def _as_written(text: str) -> str:
 def check_prediction(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """Check a list with one number for each program of the exercise."""
     if not isinstance(answer, (list, tuple)):
-        raise Refusal(f"expected a list of numbers, got {attempt.kind_of(answer)}.")
+        raise Rejection(f"expected a list of numbers, got {attempt.kind_of(answer)}.")
     if other := [value for value in answer if type(value) is not int]:
-        raise Refusal(f"expected a list of numbers, got a list with {attempt.kind_of(other[0])}.")
+        raise Rejection(f"expected a list of numbers, got a list with {attempt.kind_of(other[0])}.")
     key = keys(exercise)
     if len(answer) != len(key):
-        raise Refusal(f"expected {len(key)} numbers, one for each program, got {len(answer)}.")
+        raise Rejection(f"expected {len(key)} numbers, one for each program, got {len(answer)}.")
     wrong = [number for number, pair in enumerate(zip(answer, key, strict=True), 1) if pair[0] != pair[1]]
     if wrong:
         listed = ", ".join(map(str, wrong))
-        raise Refusal(
+        raise Rejection(
             f"{len(key) - len(wrong)} of {len(key)} are right. Look again at {listed}, and run it with %%compile."
         )
     return f"all {len(key)} are right.", None

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile.record.model import Record
 from nbcompile.teach import attempt
-from nbcompile.teach.attempt import Outcome, Refusal
+from nbcompile.teach.attempt import Outcome, Rejection
 from nbcompile.teach.comparison import expect_same_outcome
 from nbcompile.teach.exercise_table import Exercise
 
@@ -101,10 +101,10 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
             actual = attempt.attempt(function, (*copied, given))
         mine = Outcome(actual.result, actual.printed, actual.arguments[:-1])
         if guard.outside:
-            raise Refusal(f"it executes `{guard.outside[0]}` itself. Operators are the graphs' part.", record)
+            raise Rejection(f"it executes `{guard.outside[0]}` itself. Operators are the graphs' part.", record)
         repeated = [index for index in guard.called if guard.called.count(index) > 1]
         if repeated:
-            raise Refusal(
+            raise Rejection(
                 f"it calls graphs[{repeated[0]}] {guard.called.count(repeated[0])} times. Once is enough.", record
             )
         expect_same_outcome(mine, expected, f"call {number}", prints=True)

@@ -58,8 +58,8 @@ def judge(chosen: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Ve
         with attempt.limited(seconds):
             says, record = kinds.CHECKS[chosen.kind](chosen, answer)
             accepted = True
-    except attempt.Refusal as refusal:
-        says, record = str(refusal), refusal.record
+    except attempt.Rejection as rejection:
+        says, record = str(rejection), rejection.record
     except attempt.TimeLimitExceeded:
         says = f"it did not end within {seconds:g} seconds. Is there a loop that never ends?"
     except SystemExit:

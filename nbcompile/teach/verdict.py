@@ -16,7 +16,7 @@ from nbcompile.views import explanation
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Acceptance or refusal of an answer, with the reason; true if accepted."""
+    """Acceptance or rejection of an answer, with the reason; true if accepted."""
 
     exercise: str
     accepted: bool

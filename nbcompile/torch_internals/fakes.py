@@ -29,7 +29,7 @@ from nbcompile.torch_internals.symbols import NamedSource, symbolic_float, symbo
 
 def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
     # Autograd keeps the counter's value with each tensor that it
-    # saves, and refuses the backward where it has changed since.
+    # saves, and rejects the backward where it has changed since.
     version = max(tensor._version - 1, 0)
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     return tensor

@@ -83,8 +83,8 @@ def _look() -> str | None:
     for cls, own in _own.items():
         for name, value in cls.__dict__.items():
             if name not in own:
-                #     torch.Tensor.sin = f       hides a method of TensorBase: refused
-                #     torch.Tensor.__bool__ = f  Python looks it up by itself: refused
+                #     torch.Tensor.sin = f       hides a method of TensorBase: rejected
+                #     torch.Tensor.__bool__ = f  Python looks it up by itself: rejected
                 #     torch.Tensor.shout = f     only the program uses it: allowed
                 if name in _inherited or name in _SPECIAL:
                     return f"{_text[cls]}.{name}"

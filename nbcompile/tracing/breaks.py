@@ -556,7 +556,7 @@ NDARRAY_CONVERSION = _kind(
 )  # fmt: skip
 NDARRAY_IN_TORCH = _kind(
     "NB0065", "", "NumPy array as an argument of an operator of torch",
-    "`{name}` takes tensors; eager mode may refuse the array, too.",
+    "`{name}` takes tensors; eager mode may reject the array, too.",
     "Make a tensor of it with `torch.from_numpy`.", USER_ERROR,
 )  # fmt: skip
 

@@ -94,10 +94,10 @@ def trace(
         breaks.SkipFrame: the frame has nothing to compile.
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
-    # Each attempt begins at the first instruction. ``plan`` gives its end, ``refused`` the instructions that must
+    # Each attempt begins at the first instruction. ``plan`` gives its end, ``must_break`` the instructions that must
     # break.
     plan: BreakPlan | None = None
-    refused: set[str] = set()
+    must_break: set[str] = set()
     assumed = Assumptions()  # of all attempts: an earlier attempt decides where this one ends
     may_restart = True
     while True:
@@ -107,7 +107,7 @@ def trace(
             # The frame may run under modes of the user, and its tensors may be of a subclass: when the compiler reads
             # ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
-                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
+                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, must_break)
                 traced = attempt.trace(unfinished)
                 # Only once: if the modules change in each attempt, no import is the cause, and the guards fail.
                 if not (may_restart and registries_grew(attempt.guards, frame.scope())):
@@ -118,7 +118,7 @@ def trace(
             plan = restart.plan
         except MustBreakEarlier as late:
             # The operation was traced and cannot be undone, so the next attempt breaks at it.
-            refused.add(late.what)
+            must_break.add(late.what)
         except breaks.RestartAnalysis:
             continue
 
@@ -135,14 +135,14 @@ class _FrameTracer:
         overrides: OverrideState[VariableTracker],
         recording: bool,
         plan: BreakPlan | None,
-        refused: set[str],
+        must_break: set[str],
     ) -> None:
         self.frame = frame
         self.options = options
         self.plan = plan
         self.guards: tuple[Guard, ...] = ()
         self.interpreter = Interpreter(frame, options, dynamism, assumed, overrides, recording)
-        self.interpreter.output.refused = refused
+        self.interpreter.output.must_break = must_break
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path
@@ -252,7 +252,7 @@ class _FrameTracer:
     def _close_generators(self) -> None:
         # CPython closes a generator when its last reference is dropped. Tracing does not know that moment, and closes
         # at the end instead: the result is the same only if closing has no visible effect. (A generator that is still
-        # referenced has a recipe by now, or was refused.)
+        # referenced has a recipe by now, or was unsupported.)
         interpreter = self.interpreter
         for generator in interpreter.generators:
             if not generator.waits_in_try():
@@ -297,7 +297,7 @@ class _FrameTracer:
             value = reconstruction.recipe(finished.value)
         mutations = reconstruction.mutations()
         # After the mutations, every value that needs a generator has its recipe. A change recorded from here on would
-        # be lost, so a close that changes anything is refused.
+        # be lost, so a close that changes anything is unsupported.
         self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
 

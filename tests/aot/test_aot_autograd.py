@@ -1,4 +1,4 @@
-"""The stage around torch's AOTAutograd: the choice of a wrapper, graphs that are refused, the compilers' programs."""
+"""The stage around torch's AOTAutograd: the choice of a wrapper, graphs that are rejected, the compilers' programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbcompile import torch_internals
 from nbcompile.aot import aot_autograd, runtime_wrapper
 from nbcompile.aot.compilers import Compilers
 from nbcompile.aot.decompositions import default_table
-from nbcompile.aot.refusals import NeedsEagerFallback
+from nbcompile.aot.eager_fallback import NeedsEagerFallback
 from nbcompile.ir import compiled_artifact
 from tests.support.captured import capture, copies, fake_examples
 

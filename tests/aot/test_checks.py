@@ -81,7 +81,7 @@ def test_an_id_that_is_no_class_is_eagers_error(function, requires_grad):
 
 
 def test_no_class_at_all():
-    """Any class is refused where there are 0 classes."""
+    """Any class is rejected where there are 0 classes."""
     with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
         nbcompile.compile(lambda ids: F.one_hot(ids, 0))(torch.tensor([0]))
 

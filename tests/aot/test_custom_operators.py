@@ -223,7 +223,7 @@ def test_a_fake_implementation_that_is_wrong(operator, wrong):
 
 
 def test_a_result_that_is_a_view_of_an_argument():
-    """torch refuses a result that is a view of an argument, compiled or not."""
+    """torch rejects a result that is a view of an argument, compiled or not."""
     for run in (flat, nbcompile.compile(lambda x: flat(x) + 1)):
         with pytest.raises(RuntimeError, match="may not alias"):
             run(torch.ones(2, 2))

@@ -110,7 +110,7 @@ def test_saved_tensors_are_freed_within_the_backward_pass(function, dynamic):
 def test_a_second_pass_through_a_freed_graph_is_eagers_error():
     """A second backward pass raises eager's error, and so does a read of the saved tensors."""
 
-    def refused(function):
+    def rejected(function):
         given = inputs()
         loss = function(*given)
         torch.autograd.grad(loss, given)
@@ -119,7 +119,7 @@ def test_a_second_pass_through_a_freed_graph_is_eagers_error():
         return str(found.value)
 
     compiled = nbcompile.compile(chain)
-    assert refused(compiled) == refused(chain)
+    assert rejected(compiled) == rejected(chain)
     loss = compiled(*inputs())
     loss.backward()
     with pytest.raises(RuntimeError, match="already been freed"):

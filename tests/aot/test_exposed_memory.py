@@ -44,7 +44,7 @@ CHANGES = {
 
 
 def gradients(function, change):
-    """The gradients after a mutation between the call and the backward pass, or the word for autograd's refusal."""
+    """The gradients after a mutation between the call and the backward pass, or the word for autograd's rejection."""
     torch.manual_seed(0)
     a, w = torch.randn(4, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
     results = function(a, w)

@@ -48,17 +48,17 @@ def donating(switch):
     return torch._functorch.config.patch(donated_buffer=switch)
 
 
-def test_donation_that_is_asked_for_is_refused_to_a_kept_graph():
+def test_donation_that_is_asked_for_is_rejected_to_a_kept_graph():
     """A retained graph raises torch's error if the program asked for donation."""
-    with donating(True), pytest.raises(RuntimeError) as refused:
+    with donating(True), pytest.raises(RuntimeError) as rejected:
         keeps_its_graph(two_results)
-    assert DONATED in str(refused.value)
+    assert DONATED in str(rejected.value)
     torchs = re.sub(r'"\s*f?"', "", inspect.getsource(torch._functorch._aot_autograd.runtime_wrappers))
     assert DONATED in torchs
 
 
-def test_nothing_is_refused_where_inputs_alone_are_saved():
-    """Donation refuses nothing if only inputs are saved: they are not donated."""
+def test_nothing_is_rejected_where_inputs_alone_are_saved():
+    """Donation rejects nothing if only inputs are saved: they are not donated."""
     with donating(True):
         keeps_its_graph(inputs_alone)
 
@@ -78,7 +78,7 @@ def test_without_being_asked_a_graph_is_kept_as_in_eager():
         keeps_its_graph(two_results)
 
 
-def test_a_stored_graph_refuses_as_well(tmp_path):
+def test_a_stored_graph_rejects_as_well(tmp_path):
     """A graph from the cache raises the same error: the stored metadata contain the saved tensors."""
     run = nbcompile.compile(two_results)
     run(learning(4, 4), learning(4, 4))

@@ -287,7 +287,7 @@ def scatters_too_little(x):
 
 @pytest.mark.compiles
 @pytest.mark.parametrize("function", [spoils_one_of_two, scatters_too_little], ids=lambda each: each.__name__)
-def test_a_derivative_that_does_not_exist_is_refused_when_it_is_asked_for(function):
+def test_a_derivative_that_does_not_exist_is_rejected_when_it_is_asked_for(function):
     """A missing derivative raises autograd's own error when it is needed; the derivative of another result works."""
     x = learning(3, 4)
     with pytest.warns(GeneratedCodeWarning, match="cannot trace the graph"):

@@ -111,7 +111,7 @@ def _strides(tensor):
 
 
 def check(program):
-    """Assert that compiled and eager runs agree, or that eager mode refuses the program."""
+    """Assert that compiled and eager runs agree, or that eager mode rejects the program."""
     kinds, steps, returned, seed, dynamic = program
 
     def function(*inputs):

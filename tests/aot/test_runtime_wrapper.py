@@ -116,7 +116,7 @@ def test_gradients_have_the_layout_that_was_compiled_for():
     assert runtime_wrapper._with_layout(None, layout) is None
 
 
-def test_a_second_derivative_is_refused():
+def test_a_second_derivative_is_rejected():
     """The gradients of ``create_graph=True`` are right; a second derivative is an error, and not zero."""
     compiled, _ = product()
     x, y = leaves()
@@ -227,7 +227,7 @@ def test_dynamic_dims_are_marked():
     assert not hasattr(plain, "_dynamo_propagated_dynamic_indices")
 
 
-def test_what_was_compiled_without_determinism_refuses_to_run_with_it(monkeypatch):
+def test_what_was_compiled_without_determinism_rejects_to_run_with_it(monkeypatch):
     """A graph that was compiled without determinism raises if it runs with it; the reverse is allowed."""
     for compiled_with, fails in ((False, True), (True, False), (None, False)):
         compiled, _ = product(deterministic=compiled_with)
@@ -243,8 +243,8 @@ def test_what_was_compiled_without_determinism_refuses_to_run_with_it(monkeypatc
 
 
 @pytest.mark.parametrize("asked_for", [False, True])
-def test_a_retained_graph_is_refused_where_the_program_asked_for_donation(monkeypatch, asked_for):
-    """A retained graph is refused if the program asked for donation; else it may be retained, as in eager mode."""
+def test_a_retained_graph_is_rejected_where_the_program_asked_for_donation(monkeypatch, asked_for):
+    """A retained graph is rejected if the program asked for donation; else it may be retained, as in eager mode."""
     monkeypatch.setattr(runtime_wrapper, "donation_is_requested", lambda: asked_for)
     compiled, _ = product(saves_intermediates=True)
     x, y = leaves()

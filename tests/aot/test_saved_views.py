@@ -35,7 +35,7 @@ def leaves():
 
 
 def gradients(function, change=lambda a, w: None, inputs=leaves):
-    """The gradients of a and w after a change before ``backward``, or the word for autograd's refusal."""
+    """The gradients of a and w after a change before ``backward``, or the word for autograd's rejection."""
     a, w = inputs()
     result = function(a, w).sum()
     with torch.no_grad():

@@ -163,7 +163,7 @@ def test_a_view_that_could_repeat_elements_and_does_not(view, of_an_input, dtype
 
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:], lambda x: x.t(), lambda x: x[:, 1:]])
 def test_the_diagonal_of_a_view(view):
-    """`fill_diagonal_` works on a view, and on an input with a storage offset, which torch.compile refuses."""
+    """`fill_diagonal_` works on a view, and on an input with a storage offset, which torch.compile rejects."""
 
     def written(x):
         view(x).fill_diagonal_(2)

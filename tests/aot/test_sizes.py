@@ -59,7 +59,7 @@ def test_a_formula_computes_what_its_symbols_compute(steps, values):
     try:
         results = [sizes.node_of(each, lambda node: None) if isinstance(each, torch.SymInt) else each for each in made]
     except UnknownSize:
-        return  # the refusal is explicit, and AOTAutograd traces such a graph
+        return  # the rejection is explicit, and AOTAutograd traces such a graph
     graph.output(tuple(results))
     assert torch.fx.GraphModule({}, graph)(*values) == tuple(plain)
     assert all("val" in node.meta for node in graph.nodes if node.op == "call_function")
@@ -74,7 +74,7 @@ def test_equal_sizes_are_one_node():
     assert len(written) == 1
 
 
-def test_an_unknown_symbol_is_refused():
+def test_an_unknown_symbol_is_rejected():
     """A symbol that is no input cannot be computed."""
     first, second = symbols(7, 11)
     _, sizes = graph_with([first])

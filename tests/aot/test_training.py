@@ -325,7 +325,7 @@ def test_as_eager(program):
 # --- outcomes of torch.compile that are not eager's -------------------------------------------------------------------
 
 
-def test_second_derivatives_are_refused():
+def test_second_derivatives_are_rejected():
     """A second derivative is an error, as in torch.compile, and never a wrong gradient."""
     x = torch.randn(4, requires_grad=True)
     run = nbcompile.compile(lambda x: (x.sin() * x).sum())

@@ -28,8 +28,8 @@ def test_verification_accepts_what_is_right():
     [lambda a: [a[0] + 1e-2], lambda a: [a[0].t()], lambda a: [a[0].double()], lambda a: []],
     ids=["value", "stride", "dtype", "number"],
 )
-def test_verification_refuses_what_is_wrong(wrong):
-    """Verification refuses a wrong value, stride, dtype or number of results."""
+def test_verification_rejects_what_is_wrong(wrong):
+    """Verification rejects a wrong value, stride, dtype or number of results."""
     run = backends.verified(wrong, lambda arguments: [arguments[0]], "forward")
     with pytest.raises(errors.VerificationFailed, match="compiled forward graph differs"):
         run([torch.ones(2, 3) + torch.arange(3.0)])

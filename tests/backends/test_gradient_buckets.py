@@ -293,7 +293,7 @@ def test_switched_off(value):
 
 
 def test_other_words():
-    """Each of torch's modes is accepted, and other names are refused."""
+    """Each of torch's modes is accepted, and other names are rejected."""
     with pytest.raises(ValueError, match="ddp_optimizer, python_reducer"):
         nbcompile.config.optimize_ddp = "sometimes"
     with pytest.raises(TypeError, match="expected a value of type bool, got 1"):

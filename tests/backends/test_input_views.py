@@ -41,7 +41,7 @@ def test_the_text_does_the_same() -> None:
 
 
 def test_an_operator_that_fails_raises_torchs_error() -> None:
-    """A tensor of other sizes, which guards would refuse, raises the operator's own error."""
+    """A tensor of other sizes, which guards would reject, raises the operator's own error."""
     program = _program(ViewCall(ATEN.view.default, (AtSlot(0), [2, 8]), {}, (((), 1),), grad_enabled=True), outputs=[1])
     with pytest.raises(RuntimeError, match="is invalid for input of size 9"):
         program.positional(torch.randn(3, 3))

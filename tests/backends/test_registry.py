@@ -125,7 +125,7 @@ def test_an_interrupt_is_no_failure_of_the_backend(square):
         compiled(square, interrupted)
 
 
-def test_a_graph_that_returns_no_tuple_is_refused():
+def test_a_graph_that_returns_no_tuple_is_rejected():
     graph = torch.fx.Graph()
     graph.output(graph.placeholder("x"))
     with pytest.raises(errors.BackendCompilerFailed, match="returns a tuple"):

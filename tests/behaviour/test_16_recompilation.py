@@ -274,7 +274,7 @@ def test_RC_15_breaking_to_cut_the_cost():
     assert compiled.graphs == ["add"] * 5
 
 
-def refused(function, first, second, between=None, **options):
+def rejected(function, first, second, between=None, **options):
     """The reason of the only recompile."""
     nbcompile.reset()
     compiled = watch(function, **options)
@@ -289,20 +289,20 @@ def refused(function, first, second, between=None, **options):
 def test_RC_16_reasons_of_tensors():
     """dtype, rank, requires_grad, stride, duplicates and values that are not tensors have torch's texts."""
     one = lambda x: x + 1
-    assert refused(one, [x], [x.double()]) == "tensor 'x' dtype mismatch. expected Float, actual Double"
-    assert refused(one, [torch.ones(2, 2)], [x]) == "tensor 'x' rank mismatch. expected 2, actual 1"
-    assert refused(one, [x], [torch.ones(3, requires_grad=True)]) == (
+    assert rejected(one, [x], [x.double()]) == "tensor 'x' dtype mismatch. expected Float, actual Double"
+    assert rejected(one, [torch.ones(2, 2)], [x]) == "tensor 'x' rank mismatch. expected 2, actual 1"
+    assert rejected(one, [x], [torch.ones(3, requires_grad=True)]) == (
         "tensor 'x' requires_grad mismatch. expected requires_grad=0"
     )
     wide = torch.ones(3, 3)
-    assert refused(one, [wide.t().contiguous().t()], [wide]) == (
+    assert rejected(one, [wide.t().contiguous().t()], [wide]) == (
         "tensor 'x' stride mismatch at index 0. expected 1, actual 3"
     )
     two = lambda x, y: x + y
-    reason = refused(two, [x, x + 1], [x, x])
+    reason = rejected(two, [x, x + 1], [x, x])
     assert reason in ('Duplicate tensors found: ["x", "y"]', "Duplicate tensors found: ['x', 'y']")
     expected = ("expected type of 'x' to be a tensor type,", "expected type of 'x' to be <class 'torch.Tensor'>,")
-    assert refused(one, [x], [3.5]).startswith(expected)  # the second text: from torch 2.15 on
+    assert rejected(one, [x], [3.5]).startswith(expected)  # the second text: from torch 2.15 on
 
 
 def test_RC_16_reasons_of_the_process():
@@ -328,15 +328,15 @@ def test_RC_16_reasons_of_the_process():
 
 def test_RC_16_reasons_of_values():
     """Reasons for lengths, types, code of functions, defaults and cells."""
-    assert refused(lambda xs: xs[0] + len(xs), [[x]], [[x, x + 1]]) == "len(xs) == 1"
-    assert refused(lambda xs: xs[0] + 1, [[x]], [(x,)]).startswith("___check_type_id(xs, ..), type=<class 'list'>")
+    assert rejected(lambda xs: xs[0] + len(xs), [[x]], [[x, x + 1]]) == "len(xs) == 1"
+    assert rejected(lambda xs: xs[0] + 1, [[x]], [(x,)]).startswith("___check_type_id(xs, ..), type=<class 'list'>")
 
     def redefine():
         globals()["helper"] = lambda x: x - 1
 
     original = helper
     try:
-        reason = refused(lambda x: helper(x), [x], [x], redefine)
+        reason = rejected(lambda x: helper(x), [x], [x], redefine)
     finally:
         globals()["helper"] = original
     assert reason.startswith("___check_obj_id(G['helper'].__code__, ..)")
@@ -346,13 +346,13 @@ def test_RC_16_reasons_of_values():
         nonlocal n
         n = 2
 
-    assert refused(lambda x: x * n, [x], [x], change) == "n == 1"
+    assert rejected(lambda x: x * n, [x], [x], change) == "n == 1"
 
     def new_default():
         with_default.__defaults__ = (2,)
 
     try:
-        reason = refused(lambda x: with_default(x), [x], [x], new_default)
+        reason = rejected(lambda x: with_default(x), [x], [x], new_default)
     finally:
         with_default.__defaults__ = (1,)
     assert reason == "G['with_default'].__defaults__[0] == 1"
@@ -367,7 +367,7 @@ def test_RC_16_reasons_of_symbols():
     assert "0/1" in failed.note
     marked = torch.ones(3)
     torch._dynamo.mark_dynamic(marked, 0)
-    assert "_dynamo" in refused(lambda x: x + 1, [x], [marked])
+    assert "_dynamo" in rejected(lambda x: x + 1, [x], [marked])
 
 
 def test_RC_17_reason_of_a_value_has_its_line():

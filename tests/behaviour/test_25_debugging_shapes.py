@@ -43,7 +43,7 @@ def test_DT_2_two_marked_and_a_branch():
 
 
 def test_DT_3_unbacked_with_a_check():
-    """Unbacked with torch._check(x.shape[0] < 10): 0 and 1 are allowed, and the check itself refuses 12."""
+    """Unbacked with torch._check(x.shape[0] < 10): 0 and 1 are allowed, and the check itself rejects 12."""
 
     def f(x):
         torch._check(x.shape[0] < 10)

@@ -112,7 +112,7 @@ def test_GE_6_checks_resolve_branches():
     whole(g, torch.tensor([3]))
 
 
-@differs("a message that closes over a symbol is left out of the graph; torch refuses it (GB9158)")
+@differs("a message that closes over a symbol is left out of the graph; torch rejects it (GB9158)")
 def test_GE_7_message_of_a_check():
     """The message is a function of constants."""
 

@@ -373,7 +373,7 @@ class TestStances:
 
 
 @differs(
-    "an unknown name is refused at once, with the names that there are; torch's function takes it, and the next call fails"
+    "an unknown name is rejected at once, with the names that there are; torch's function takes it, and the next call fails"
 )
 def test_FN_16_unknown_stance():
     """An unknown stance is an error."""

@@ -147,8 +147,8 @@ def test_what_the_time_does_not_allow_is_left_for_the_next_run(ran, tmp_path, ca
     assert "run the command again" in capsys.readouterr().out
 
 
-def test_an_unknown_part_is_refused():
-    """An unknown part is refused, with the known names."""
+def test_an_unknown_part_is_rejected():
+    """An unknown part is rejected, with the known names."""
     done = processes.command(sys.executable, "-m", "benchmarks.gpu", "kernel", folder=ROOT, status=2)
     assert "there is no part kernel: doctor, launches, checks" in done.stderr
 

@@ -52,8 +52,8 @@ class Name(str):
     [object(), Colour.RED, Name("a"), lambda: 0, {1: 2}, (1, object())],
     ids=["object", "member", "subclass", "function", "keys", "nested"],
 )
-def test_what_would_come_back_as_something_else_is_refused(value):
-    """An object of a user's class is refused, also a number or a string."""
+def test_what_would_come_back_as_something_else_is_rejected(value):
+    """An object of a user's class is rejected, also a number or a string."""
     with pytest.raises(NotStorable):
         encode(value)
 

@@ -38,15 +38,15 @@ def test_each_kernel_is_in_the_language_of_its_device():
     assert "kernel_first" in emitted.wrapper and "kernel_second" in emitted.wrapper
 
 
-def test_every_refusal_is_named(monkeypatch):
+def test_every_rejection_is_named(monkeypatch):
     """Two kernels without a Triton form raise one error, with the nodes and reasons of both."""
 
-    def refuse(kernel, schedule, capability):
+    def reject(kernel, schedule, capability):
         error = NoTriton("no form")
         error.unsupported = {kernel.name: (f"no form of {kernel.name}", (kernel.name,))}
         raise error
 
-    monkeypatch.setattr(devices.triton, "emit_kernel", refuse)
+    monkeypatch.setattr(devices.triton, "emit_kernel", reject)
     with pytest.raises(NoTriton) as caught:
         devices.emit(moved(pointwise([X], BODIES), "kernel_first", "kernel_second"))
     assert str(caught.value) == "no form of kernel_first; no form of kernel_second"

@@ -129,7 +129,7 @@ def test_a_mode_and_the_profiler_see_the_operators():
 
 
 def test_inputs_of_another_layout_take_the_wrapper():
-    """An input with other strides is copied by the wrapper, and another shape is refused."""
+    """An input with other strides is copied by the wrapper, and another shape is rejected."""
     x, w = R(7, 5), R(5, 6)
     _, call = emitted(lambda x, w: torch.mm(x, w).relu(), [x, w])
     assert_same(call.positional(x.t().contiguous().t(), w), torch.mm(x, w).relu())
@@ -250,7 +250,7 @@ def test_symbolic_sizes(name):
 
 
 NOT_EMPTY = {"a convolution", "two symbols in one size", "several results", "products"}
-"""Eager refuses these sizes, or the graph was made for others (a tensor of no elements has strides of its own)."""
+"""Eager rejects these sizes, or the graph was made for others (a tensor of no elements has strides of its own)."""
 
 
 def test_inputs_that_contradict_each_other():

@@ -109,7 +109,7 @@ for function, inputs in [(CASES[0][0], (numbers.to(torch.int8), ids, numbers[:5]
     try:
         generator.emit(programs(function, *inputs)[1])
     except generator.NoTriton as reason:
-        print("refused:", reason)
+        print("rejected:", reason)
 """
 
 
@@ -129,8 +129,8 @@ def test_every_kind_of_kernel_compiles_to_a_cubin(tmp_path):
 
 
 def test_scatters_in_the_interpreter_and_as_cubins(tmp_path):
-    """Scatters use atomics: sum, store, maximum, any; an update without an atomic instruction is refused."""
+    """Scatters use atomics: sum, store, maximum, any; an update without an atomic instruction is rejected."""
     told = in_a_process(SCATTERS, tmp_path, TRITON_INTERPRET="1")
     assert told.count("checked") == 5
-    assert "refused: an atomic sum of int8" in told
+    assert "rejected: an atomic sum of int8" in told
     assert in_a_process(SCATTERS, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "triton")).count("compiled") == 5

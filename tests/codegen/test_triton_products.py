@@ -70,8 +70,8 @@ def test_dynamic_sizes_are_arguments():
     assert "// 32)" in dynamic.partition("_grid(")[2]
 
 
-def test_a_product_that_has_been_simplified_is_refused():
-    """A product whose factor became a constant is refused, and the reason names the factor."""
+def test_a_product_that_has_been_simplified_is_rejected():
+    """A product whose factor became a constant is rejected, and the reason names the factor."""
     planned = schedule(lowered(torch.mm, torch.randn(33, 40), torch.randn(40, 50)))
     (kernel,) = planned.kernels()
     body = tuple(

@@ -51,14 +51,14 @@ def test_a_quotient_is_rounded_as_in_python():
         assert eval(text, {"s0": number}) == eval(text, {"s0": Truncated(number)}).value == expected
 
 
-def test_a_size_that_is_not_written_alike_is_refused():
-    """A function, a condition or a power that one of the languages lacks is refused."""
+def test_a_size_that_is_not_written_alike_is_rejected():
+    """A function, a condition or a power that one of the languages lacks is rejected."""
     size = sympy.Symbol("s0", integer=True, positive=True)
     assert size_text(index(7)) == 7
     assert size_text(size**2) == "s0*s0"
-    for refused in (Max(size, 4), Min(size, 4), sympy.Abs(size - 3), TruncToInt(IntTrueDiv(size, 2))):
+    for rejected in (Max(size, 4), Min(size, 4), sympy.Abs(size - 3), TruncToInt(IntTrueDiv(size, 2))):
         with pytest.raises(UnprintableIndex):
-            size_text(refused)
+            size_text(rejected)
 
 
 def test_positions_are_wide_where_offsets_may_be():

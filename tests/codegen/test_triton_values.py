@@ -93,7 +93,7 @@ def test_casts(source_type, dtype, expected):
 
 
 def test_an_operation_without_a_form_is_named():
-    """The kernel is refused, and the reason names the operation."""
+    """The kernel is rejected, and the reason names the operation."""
     with pytest.raises(NoTriton, match="the operation unheard_of"):
         value_text(emitter(), Apply("unheard_of", (Local("x", F32),), F32))
 
@@ -122,8 +122,8 @@ def test_an_index_is_checked_where_the_element_exists():
 @pytest.mark.parametrize(("dtype", "kind", "atomic"), [
     (F32, "sum", True), (torch.int64, "max", True), (F32, "max", False),
 ])  # fmt: skip
-def test_updates_are_atomic_or_refused(dtype, kind, atomic):
-    """An update is atomic; an atomic maximum of floats is refused, because CUDA's drops NaN."""
+def test_updates_are_atomic_or_rejected(dtype, kind, atomic):
+    """An update is atomic; an atomic maximum of floats is rejected, because CUDA's drops NaN."""
     x, index, values = torch.zeros(4).to(dtype), torch.tensor([1, 1, 2]), torch.tensor([1, 2, 3]).to(dtype)
 
     def f(x, index, values):

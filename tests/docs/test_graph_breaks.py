@@ -38,7 +38,7 @@ def test_every_row_is_emitted():
     assert rows - used == set()
 
 
-def test_an_unregistered_kind_is_refused():
+def test_an_unregistered_kind_is_rejected():
     """A kind that is not in the registry cannot be raised."""
     stranger = breaks.BreakKind("NB9999", "Nothing", "nothing")
     with pytest.raises(AssertionError, match="NB9999"):

@@ -1,4 +1,4 @@
-"""docs/minicompiler.md: its compiler is right, agrees with the real one, and refuses other code by name."""
+"""docs/minicompiler.md: its compiler is right, agrees with the real one, and rejects other code by name."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def same(actual, expected):
 
 
 def strict(function):
-    """A function under the page's compiler; a refusal is an error."""
+    """A function under the page's compiler; a rejection is an error."""
 
     def call(*arguments):
         with warnings.catch_warnings():
@@ -411,7 +411,7 @@ def test_other_values_are_read_before_the_call(mini):
     same(result[1], ROW + 1)
 
 
-# -- what is refused ------------------------------------------------------------------------------------------------
+# -- what is rejected ------------------------------------------------------------------------------------------------
 
 
 def in_place(x):
@@ -452,7 +452,7 @@ def reads_locals(x):
     return x, locals()
 
 
-REFUSED = [
+REJECTED = [
     (in_place, ROW, r"the operator \+= is not supported"),
     (closure, ROW, "the instruction MAKE_CELL is not supported"),
     (handles, ROW, "try, with or yield is not supported"),
@@ -478,9 +478,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("function", "argument", "sentence"), REFUSED)
-def test_refusals(mini, function, argument, sentence):
-    """Each refused construct is named with its line, and the function runs in eager mode."""
+@pytest.mark.parametrize(("function", "argument", "sentence"), REJECTED)
+def test_rejections(mini, function, argument, sentence):
+    """Each rejected construct is named with its line, and the function runs in eager mode."""
 
     def outcome(function):
         try:

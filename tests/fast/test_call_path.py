@@ -123,7 +123,7 @@ def test_what_the_process_tells_is_asked_on_the_short_way(long_ways):
 
 @pytest.mark.compiles
 def test_another_size_is_compiled_and_both_are_short_in_the_end(long_ways):
-    """A call that the checks refuse is compiled; later calls of every kind are fast."""
+    """A call that the checks reject is compiled; later calls of every kind are fast."""
 
     def f(x):
         return x.relu() + x.shape[0]
@@ -239,7 +239,7 @@ def test_attempts_become_rare(monkeypatch):
 
 
 def test_past_the_limit_no_hook_looks(long_ways):
-    """A call that all entries refuse runs without the hook; reset() compiles the function again."""
+    """A call that all entries reject runs without the hook; reset() compiles the function again."""
     graphs = Graphs()
 
     def f(x, number):

@@ -1,4 +1,4 @@
-"""Fast calls in C: they bind arguments as Python does, and refuse unclear cases.
+"""Fast calls in C: they bind arguments as Python does, and reject unclear cases.
 
 In torch: tests of guards, test/dynamo/test_guard_manager.py.
 """
@@ -76,7 +76,7 @@ def test_the_first_argument_of_a_method_is_its_object():
 
 
 def test_a_call_that_no_check_accepts_goes_the_long_way():
-    """The slow path is used without an entry, for a refused check, and after entries were removed."""
+    """The slow path is used without an entry, for a rejected check, and after entries were removed."""
     way = made(plain)
     assert way((1,), {}) == "slow"
     check = tools.check(("a", "b"), [("EQUALS", 0, 0, 0, 1)])
@@ -147,7 +147,7 @@ def test_a_check_that_raises_does_not_hold():
         [("TENSOR", 0, 0, 0, (1, 2, 3, 4, True, (1, 2), (1,)))],
     ],
 )
-def test_what_is_no_check_is_refused(instructions):
+def test_what_is_no_check_is_rejected(instructions):
     """An unknown slot or a wrong operand is an error when the check is created, not a crash when it runs."""
     with pytest.raises((ValueError, TypeError)):
         tools.check(("a",), instructions)

@@ -62,7 +62,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_changes_in_a_module_is_noticed(change):
-    """The entry refuses the call, its reason names a guard, and the result is eager mode's."""
+    """The entry rejects the call, its reason names a guard, and the result is eager mode's."""
     torch.manual_seed(0)
     net = Net()
     call, graphs = compiled(net)

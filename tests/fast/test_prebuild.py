@@ -93,16 +93,16 @@ def test_what_remembers_guards_is_under_way_when_the_backend_is_asked():
     assert extension.is_built(guard_cache.SOURCE, toolchain.find())
 
 
-def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
+def test_a_compiler_that_rejects_is_no_failure_of_the_thread(monkeypatch):
     """A build that fails early is repeated when it is needed, and only then reported."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
-    monkeypatch.setattr(compiler_processes, "run", lambda *_: (1, "refused"))
+    monkeypatch.setattr(compiler_processes, "run", lambda *_: (1, "rejected"))
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     prebuild.start().join(60)
     assert not raised
-    with pytest.raises(compiler_processes.BuildError, match="refused"):
+    with pytest.raises(compiler_processes.BuildError, match="rejected"):
         extension.file(launcher.SOURCE, toolchain.find())
 
 

@@ -210,13 +210,13 @@ def replaced(plain, path, value):
     return copy
 
 
-def refused_or_drawn(written: str) -> str:
+def rejected_or_drawn(written: str) -> str:
     """A record from elsewhere: one clear error when it is read, or a picture."""
     try:
         record = codec.from_json(written)
     except codec.RecordFormatError as error:
         assert len(str(error)) < 2000 and "\n" not in str(error).strip(), str(error)[:200]
-        return "refused"
+        return "rejected"
     page = html.render(record)
     Page(page)
     text.render(record)
@@ -224,16 +224,16 @@ def refused_or_drawn(written: str) -> str:
 
 
 def test_records_with_wrong_values():
-    """Fields of a record, given wrong values (every fifth pair), are refused by name or drawn."""
+    """Fields of a record, given wrong values (every fifth pair), are rejected by name or drawn."""
     bad = {}
-    tried = {"refused": 0, "drawn": 0}
+    tried = {"rejected": 0, "drawn": 0}
     plain = json.loads(codec.to_json(sample.simple()))
     for number, path in enumerate(paths(plain)):
         for turn, value in enumerate(wrong_values(0)):
             if (number + turn) % 5:
                 continue
             try:
-                tried[refused_or_drawn(json.dumps(replaced(plain, path, value)))] += 1
+                tried[rejected_or_drawn(json.dumps(replaced(plain, path, value)))] += 1
             except Exception as error:  # noqa: BLE001 - all of them are listed
                 bad[path, str(value)[:20]] = repr(error)[:200]
     assert not bad, f"{len(bad)} of {tried}: {list(bad.items())[:12]}"
@@ -244,7 +244,7 @@ def test_records_that_are_too_long(monkeypatch):
     """One error that says how long a record may be, before anything is read."""
     written = codec.to_json(sample.simple())
     monkeypatch.setattr(codec, "LARGEST", len(written))
-    assert refused_or_drawn(written) == "drawn"
+    assert rejected_or_drawn(written) == "drawn"
     with pytest.raises(codec.RecordFormatError, match="characters, and a record at most"):
         codec.from_json(written + " ")
 
@@ -252,10 +252,10 @@ def test_records_that_are_too_long(monkeypatch):
 @pytest.mark.parametrize("depth", [1000, 100_000])
 def test_records_of_huge_depth(depth):
     """Deep JSON is one error, not the end of the recursion."""
-    assert refused_or_drawn("[" * depth + "]" * depth) == "refused"
+    assert rejected_or_drawn("[" * depth + "]" * depth) == "rejected"
     plain = json.loads(codec.to_json(sample.simple()))
     deep = json.dumps({**plain, "function": "DEEP"}).replace('"DEEP"', "[" * depth + "]" * depth)
-    assert refused_or_drawn(deep) == "refused"
+    assert rejected_or_drawn(deep) == "rejected"
 
 
 @each_hostile

@@ -41,14 +41,14 @@ def recursive(x, n):
     return fib(7), tuple(fib.cache_info())
 
 
-def refused(x, n):
+def rejected(x, n):
     g = functools.cache(lambda number: number[0])
     errors = [tried(g, [n]), tried(g, n), tried(g, (n,)), tried(g, n)]
     return x + 1, errors, tuple(g.cache_info())
 
 
 def play(compiled):
-    for function in (counted, least_recently_used, called_again, recursive, refused):
+    for function in (counted, least_recently_used, called_again, recursive, rejected):
         g = compiled(function)
         for n in (1, 1.0, True, 3, 2):
             yield tried(g, torch.ones(3), n)

@@ -23,7 +23,7 @@ def in_place(x, a, b):
     return x + 1, shown(a), shown(c)
 
 
-def refused(x, a, b):
+def rejected(x, a, b):
     try:
         return x + 1, a & b
     except TypeError as error:
@@ -31,7 +31,7 @@ def refused(x, a, b):
 
 
 def play(compiled):
-    g, m, h, r = map(compiled, (operators, methods, in_place, refused))
+    g, m, h, r = map(compiled, (operators, methods, in_place, rejected))
     x, large = torch.ones(2), {9: 1, 1: 2, 17: 3}
     sides = [{1, 9}, {True}, {1.0}, frozenset({1.0, 2}), {9.0, 17}, large.keys(), {1.0: 2}.keys(), {1: 2, 9: 4}.items()]
     for a in sides:

@@ -45,7 +45,7 @@ class Row:
     launches: list[simulated.Launch]
     kernels: int = 0
     """Number of kernels that were generated and compiled."""
-    refused: str = ""
+    rejected: str = ""
     fault: str = ""
     differs: str = ""
     casts_by_aten: bool = False
@@ -76,7 +76,7 @@ class Row:
 
     def text(self) -> str:
         """The graph's line of the table."""
-        generated = "yes" if not self.refused else self.refused
+        generated = "yes" if not self.rejected else self.rejected
         equal = self.fault or self.differs or ("yes" if self.launches else "-")
         limits = ",".join(dict.fromkeys(each.times.limit for each in self.launches))
         return (
@@ -113,7 +113,7 @@ def simulating(
             reasons = dict.fromkeys(
                 each.reason for each in made.emitted.externs if each.reason.startswith("no code for a GPU")
             )
-            rows.append(Row(name, stage, [], refused="; ".join(reasons)))
+            rows.append(Row(name, stage, [], rejected="; ".join(reasons)))
             rows[-1].kernels = len(made.emitted.kernels)
             rows[-1].casts_by_aten = any(each.reason.startswith("a cast") for each in made.emitted.externs)
             run = _comparing(made, eager, rows[-1], compared=not generate_random)
@@ -270,7 +270,7 @@ Below 80 %, of 32-byte sectors in the kernel with the worst figure:
 
 def page_row(row: Row) -> str:
     """The graph's row of the page."""
-    generated = "yes" if not row.refused else row.refused
+    generated = "yes" if not row.rejected else row.rejected
     if not row.launches:
         ran = "not run" if row.kernels else "ATen alone"
         return (
@@ -294,7 +294,7 @@ def write_page() -> None:
     ran = [row for row in rows if row.launches]
     most = max(ran, key=lambda row: row.ratio)
     summary = (
-        f"{len(GRAPHS)} graphs, {len(rows)} lines: {sum(bool(row.refused) for row in rows)} with a refused kernel, "
+        f"{len(GRAPHS)} graphs, {len(rows)} lines: {sum(bool(row.rejected) for row in rows)} with a rejected kernel, "
         f"{len(ran)} simulated, {sum(bool(row.differs) for row in ran)} different from eager mode, "
         f"{sum(bool(row.fault) for row in ran)} faults; at most {most.ratio:.2f} times the least time ({most.name})."
     )
@@ -324,7 +324,7 @@ def main(words: Sequence[str]) -> None:
     poor = [row for row in rows if row.launches and row.ratio > 3]
     equal = sum(bool(row.launches) and not row.fault and not row.differs for row in rows)
     print(
-        f"{len(rows)} graphs; {equal} simulated and equal; {sum(bool(row.refused) for row in rows)} with a refused kernel; "
+        f"{len(rows)} graphs; {equal} simulated and equal; {sum(bool(row.rejected) for row in rows)} with a rejected kernel; "
         f"{sum(bool(row.fault) for row in rows)} faults; {len(poor)} predicted above 3 times the least time"
     )
 

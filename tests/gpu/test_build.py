@@ -19,21 +19,21 @@ def compiled(**metadata: int) -> types.SimpleNamespace:
     return types.SimpleNamespace(metadata=types.SimpleNamespace(**{"num_ctas": 1, "global_scratch_size": 0} | metadata))
 
 
-def test_a_refusal_is_one_line(monkeypatch):
+def test_a_rejection_is_one_line(monkeypatch):
     """The reason has the first line of Triton's error, its class, and the chip."""
 
-    def refuse(*arguments, **keywords):
+    def reject(*arguments, **keywords):
         raise ValueError("no such thing\nand a long text")
 
-    monkeypatch.setattr(triton, "compile", refuse)
+    monkeypatch.setattr(triton, "compile", reject)
     with pytest.raises(build.CannotBuild) as error:
         build.build(object(), CHIPS["sm_90"], {})
     assert str(error.value) == "Triton cannot compile it for sm_90: ValueError: no such thing"
 
 
 @pytest.mark.parametrize("metadata", [{"num_ctas": 2}, {"global_scratch_size": 16}])
-def test_what_a_launch_does_not_give_is_refused(monkeypatch, metadata):
-    """Clusters of blocks and scratch memory are refused, because our launches do not support them."""
+def test_what_a_launch_does_not_give_is_rejected(monkeypatch, metadata):
+    """Clusters of blocks and scratch memory are rejected, because our launches do not support them."""
     monkeypatch.setattr(triton, "compile", lambda *arguments, **keywords: compiled(**metadata))
     with pytest.raises(build.CannotBuild, match="clusters of blocks, or scratch memory"):
         build.build(object(), CHIPS["sm_90"], {})

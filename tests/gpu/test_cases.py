@@ -11,7 +11,7 @@ from nbcompile import config
 from tests.cases import cases
 from tests.gpu import budgets, corpus
 
-REFUSED: dict[str, str] = {}
+REJECTED: dict[str, str] = {}
 """Pages with a kernel that has no Triton form yet: its operators run through ATen. It may only shrink."""
 
 
@@ -20,7 +20,7 @@ def test_the_compiled_code_gives_eagers_results(path):
     """The simulated code has no illegal access and no race, gives eager's values, and is within its budget."""
     rows = corpus.page(path)
     for row in rows:
-        assert (row.fault, row.differs, row.refused) == ("", "", REFUSED.get(path.stem, ""))
+        assert (row.fault, row.differs, row.rejected) == ("", "", REJECTED.get(path.stem, ""))
         assert all(each.built.spilled_bytes == 0 for each in row.launches)
         assert all(each.times.predicted >= each.times.roofline for each in row.launches)
     if config.reference and path.stem in cases.WRITTEN_OTHERWISE_BY_AOTAUTOGRAD:

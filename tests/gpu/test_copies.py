@@ -55,7 +55,7 @@ def test_each_thread_waits_for_its_own_copies():
 
 
 @pytest.mark.parametrize("modifiers", [("async", "bulk"), ("reduce",), ("async", "mbarrier", "arrive")])
-def test_other_copies_are_refused(modifiers):
+def test_other_copies_are_rejected(modifiers):
     """The error for an unsupported copy names the instruction and its line."""
     with pytest.raises(UnsupportedInstruction, match=r"cp\..* in line 7"):
         copies.copy(blocks(), Instruction("cp", modifiers, (), line=7), BOTH)

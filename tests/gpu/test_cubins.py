@@ -94,8 +94,8 @@ def test_the_lines_of_the_machine_code_are_those_of_the_whole_text():
     assert named & set(stores)
 
 
-def test_a_kernel_that_triton_refuses_is_a_reason():
-    """If Triton refuses a kernel, the reason has Triton's text."""
+def test_a_kernel_that_triton_rejects_is_a_reason():
+    """If Triton rejects a kernel, the reason has Triton's text."""
     request = request_of(torch.sin, 64)
     from dataclasses import replace
 

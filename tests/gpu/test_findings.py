@@ -145,7 +145,7 @@ def test_f14_inputs_are_checked_for_their_device():
         expect(x, (8,), (1,), torch.float32, device="cuda:1")
 
 
-def test_f15_what_no_atomic_can_do_is_refused():
+def test_f15_what_no_atomic_can_do_is_rejected():
     """An atomic maximum of floats would lose nan, so the operator runs through ATen."""
     with pytest.raises(NoTriton, match="an atomic max of float32"):
         kernels(

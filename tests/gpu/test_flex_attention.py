@@ -112,7 +112,7 @@ def gradients(*wanted):
 
 
 def test_tensors_that_get_a_gradient_are_counted(monkeypatch):
-    """Gradients of captured tensors are atomic additions in no fixed order, which deterministic mode refuses."""
+    """Gradients of captured tensors are atomic additions in no fixed order, which deterministic mode rejects."""
     assert flex_attention._captured(gradients(True, False, True), 3) == (0, 2)
     assert flex_attention._captured(gradients(), 0) == ()
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)

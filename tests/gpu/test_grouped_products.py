@@ -193,8 +193,8 @@ def test_offsets_are_limited_as_those_of_slices(ends):
 
 
 @pytest.mark.parametrize("keyword", [{"bias": torch.zeros(2, 64).bfloat16()}, {"out_dtype": torch.float32}])
-def test_what_eager_mode_refuses_is_refused(keyword):
-    """A bias, and results of another dtype, are refused, as in torch."""
+def test_what_eager_mode_rejects_is_rejected(keyword):
+    """A bias, and results of another dtype, are rejected, as in torch."""
     a, b = tensors((64, 32), (2, 32, 64))
     for function in (OPERATOR, nbcompile.compile(lambda *given: OPERATOR(*given, **keyword), options=OURS)):
         with pytest.raises(RuntimeError, match="(?i)bias|dtype"):

@@ -65,7 +65,7 @@ def test_a_product_of_matrices(capability, kind, tile):
 
 
 def test_tensor_memory_is_named():
-    """A B200's matrix instructions, which the simulator lacks, are refused before anything runs."""
+    """A B200's matrix instructions, which the simulator lacks, are rejected before anything runs."""
     text, _ = compiled(100, "fp16", (64, 64, 32))
     with pytest.raises(ptx.UnsupportedInstruction, match="lacks tcgen05"):
         simulator.expect_supported(ptx.parse(text))

@@ -145,7 +145,7 @@ def test_an_entry_that_holds_something_else_is_none(tmp_path, monkeypatch, text)
     assert product_tuning._read("key") == {}
 
 
-def test_a_pointer_that_is_no_multiple_of_16_is_refused():
+def test_a_pointer_that_is_no_multiple_of_16_is_rejected():
     """Unaligned pointers are not measured: the tensors of a measurement are aligned, and would use other code."""
     with pytest.raises(RuntimeError, match="tile 3"):
         product_tuning._raise_unaligned("tile 3")

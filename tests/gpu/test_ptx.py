@@ -54,7 +54,7 @@ def test_each_line_of_the_text_has_its_line_of_the_module():
     assert found["\tbra \t$L__again;"] == 4 and found[".reqntid 64"] == 0
 
 
-def test_what_cannot_be_read_is_refused():
-    """An unknown instruction is refused, because skipping it would give a wrong result."""
+def test_what_cannot_be_read_is_rejected():
+    """An unknown instruction is rejected, because skipping it would give a wrong result."""
     with pytest.raises(UnsupportedInstruction, match="cannot be read"):
         parse(TEXT.replace("bra \t$L__again;", "?;"))

@@ -87,8 +87,8 @@ def test_the_product_with_a_scaled_mask_is_dropout_to_the_bit(dtype, probability
         (aten.native_dropout.default, (AtSlot(0), 0.5, True), torch.bfloat16),
     ],
 )
-def test_what_depends_on_the_graph_is_refused(target, arguments, dtype):
-    """A draw that reads a tensor's elements, has symbolic sizes, or would be rounded twice, is refused."""
+def test_what_depends_on_the_graph_is_rejected(target, arguments, dtype):
+    """A draw that reads a tensor's elements, has symbolic sizes, or would be rounded twice, is rejected."""
     shape = TensorShape(dtype, (4, 8), (8, 1), 0)
     path = (0,) if target is aten.native_dropout.default else ()
     call = Call("extern0", arguments, (), (ExternResult(path, 2, shape),))
@@ -97,7 +97,7 @@ def test_what_depends_on_the_graph_is_refused(target, arguments, dtype):
 
 
 def test_attention_of_which_nothing_is_dropped_draws_nothing():
-    """Attention without dropout is called in the graph; with dropout it is refused."""
+    """Attention without dropout is called in the graph; with dropout it is rejected."""
     target = aten._scaled_dot_product_flash_attention.default
     call = Call("extern0", (AtSlot(0), AtSlot(0), AtSlot(0)), (), (ExternResult((0,), 2, SHAPE),))
     assert random_draws.without_draws(plan_of(call, 2), {"extern0": target}).draws == ()

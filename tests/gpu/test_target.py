@@ -254,12 +254,12 @@ def test_a_kernel_that_cannot_be_simulated_runs_through_aten_alone(monkeypatch):
 
 def test_a_view_is_never_called_in_the_place_of_a_kernel(monkeypatch):
     """If the results of a kernel are only views, the whole graph runs through ATen."""
-    monkeypatch.setattr(simulator, "expect_supported", refuse)
+    monkeypatch.setattr(simulator, "expect_supported", reject)
     found = explained(lambda x: x.t().contiguous(), torch.randn(4, 5))
     assert not any(each.language == "triton" for each in found.kernels)
 
 
-def refuse(function):
+def reject(function):
     raise simulator.UnsupportedInstruction("the simulator of GPU code lacks it")
 
 

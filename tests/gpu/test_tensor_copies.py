@@ -56,7 +56,7 @@ def test_a_tile_is_stored_as_far_as_the_tensor_goes():
      "in a race"),
 ], ids=["a stride", "a misaligned tile", "written before"])  # fmt: skip
 def test_a_mistake_is_found(body, message):
-    """A copy that the engine refuses, and a tile that is overwritten too early, are faults."""
+    """A copy that the engine rejects, and a tile that is overwritten too early, are faults."""
     with pytest.raises(Fault, match=message):
         run(body)
 
@@ -67,7 +67,7 @@ def test_a_mistake_is_found(body, message):
     "mbarrier.arrive.noComplete.shared::cta.b64 %rd4, [%r4], 1;",
 ])  # fmt: skip
 def test_other_forms_are_named_as_lacking(instruction):
-    """Window copies, plain bulk copies, and arrivals without completion are refused with their names."""
+    """Window copies, plain bulk copies, and arrivals without completion are rejected with their names."""
     with pytest.raises(
         ptx.UnsupportedInstruction, match=instruction.split()[0].split(".shared")[0].replace(".", r"\.")
     ):

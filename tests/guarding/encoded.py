@@ -1,4 +1,4 @@
-"""All encodings of guards: each must accept the traced call and refuse a changed one.
+"""All encodings of guards: each must accept the traced call and reject a changed one.
 
     made = encode(check, guards, frame)           {"tree": ..., "predicates": ..., "instructions": ..., ...}
     made["stored"].accepts(other_frame)           whether guards that a later process reads accept a call
@@ -62,7 +62,7 @@ def expression(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Ac
 def instructions(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accepts | None:
     """The instructions that fast_call.c evaluates."""
     made = in_c.written(check, frame.scope())
-    # Instructions may refuse an accepted call: if the locals are not the arguments, it takes the slow path.
+    # Instructions may reject an accepted call: if the locals are not the arguments, it takes the slow path.
     if made is None or not in_c.hits(made, frame.scope()):
         return None
     return lambda other: in_c.hits(made, other.scope())

@@ -1,4 +1,4 @@
-"""Guards as fast_call.c evaluates them, compared with torch's tree: they must refuse what the tree refuses.
+"""Guards as fast_call.c evaluates them, compared with torch's tree: they must reject what the tree rejects.
 
 made = written(check, scope)       for a call that the guards accept; None where there are no words for it
 hits(made, scope)                  whether another call is accepted
@@ -22,14 +22,14 @@ def written(check, scope):
 
 
 def hits(made, scope):
-    """True if the instructions accept a call; a call that lacks an argument is refused before."""
+    """True if the instructions accept a call; a call that lacks an argument is rejected before."""
     names = guard_bytecode.local_names(scope.code)
     return all(name in scope.locals for name in names) and made.holds(tuple(scope.locals[name] for name in names))
 
 
 def agrees(check, scope, expected):
     """True if the instructions, created at the first call that the tree accepts, accept that call and
-    refuse what the tree refuses. They may refuse more: such a call takes the slow path."""
+    reject what the tree rejects. They may reject more: such a call takes the slow path."""
     made = vars(check).get("written_for_a_test")
     if made is not None or not expected:
         return made is None or expected or not hits(made, scope)

@@ -1,7 +1,7 @@
 """Changes that break one guard of a compiled program, and that are undone afterwards.
 
     changed(source, scope, value)     a scope in which an address leads to another value
-    another(leaf, value)              a value that a guard about one value must refuse
+    another(leaf, value)              a value that a guard about one value must reject
     STATES                            changes of the process, for the guards about it
 
 Each is a context manager or a value; a change that is not possible is None or NOTHING, or raises ``Cannot``.
@@ -172,10 +172,10 @@ def _attribute(base, name, value, scope):
     try:
         quietly(_in_c(owner, "__setattr__"), owner, name, value)
     except (AttributeError, TypeError, RuntimeError):
-        refused = True
+        rejected = True
     else:
-        refused = False
-    if refused:
+        rejected = False
+    if rejected:
         raise Cannot("the attribute is what it is as long as its owner is")
     try:
         yield scope
@@ -249,7 +249,7 @@ def _set(owner, name, value):
         setattr(owner, name, before)
 
 
-# -- values that a guard must refuse ----------------------------------------------------------------------------------
+# -- values that a guard must reject ----------------------------------------------------------------------------------
 
 
 META, CPU = torch.device("meta"), torch.device("cpu")
@@ -260,7 +260,7 @@ def _another_device():
 
 
 def another(kind, value, expected):
-    """A value that a guard of this kind must refuse, and that otherwise resembles the current one."""
+    """A value that a guard of this kind must reject, and that otherwise resembles the current one."""
     match kind, value:
         case GuardKind.TENSOR_MATCH, torch.Tensor():
             return another_tensor(value)
@@ -468,17 +468,17 @@ def in_place(leaf, value):
                 before = look(owner, name, None)
                 take(owner, name) if present else put(owner, name, Other())
             except (AttributeError, TypeError, RuntimeError):
-                refused = True
+                rejected = True
             else:
-                refused = False
-            if refused and isinstance(owner, type):  # ``case str(x)`` reads str.__match_args__
+                rejected = False
+            if rejected and isinstance(owner, type):  # ``case str(x)`` reads str.__match_args__
                 raise Cannot("a class written in C stays as it is")
-            if refused and isinstance(
+            if rejected and isinstance(
                 inspect.getattr_static(owner, name, None),
                 (types.MemberDescriptorType, types.GetSetDescriptorType),
             ):  # ``group.exceptions`` is read-only
                 raise Cannot("an attribute of a class written in C stays")
-            if refused:
+            if rejected:
                 raise Cannot("an object that takes no attribute, or gives none away")
             try:
                 if hasattr(value, name) is present:  # None is left after ``del error.strerror``

@@ -422,7 +422,7 @@ def test_the_tree_means_what_resolve_means(data):
 
 @pytest.mark.parametrize("change", [change for change in changes() if change != "nothing"])
 def test_every_change_is_noticed(change):
-    """The check refuses each single change if every source has a guard."""
+    """The check rejects each single change if every source has a guard."""
     value, names = nested(torch.ones(2, 3)), dict(NAMES)
     frame = frame_of(value, names=names)
     scope = frame.scope()
@@ -541,7 +541,7 @@ def negated(guard: Guard) -> Guard | None:
 
 
 def test_negating_any_one_guard_makes_the_lookup_miss():
-    """A check with one negated guard refuses the call, and names that guard."""
+    """A check with one negated guard rejects the call, and names that guard."""
     frame = frame_of(nested(torch.ones(2, 3)), torch.ones(2, 3), dict(NAMES))
     guards = everything(frame)
     assert agree(build_check(guards, frame), frame.scope())
@@ -573,7 +573,7 @@ def test_the_list_is_what_runs():
 
 
 class TestProcessState:
-    """Guards on the process state: a check refuses a change while it lasts, and accepts the old state again."""
+    """Guards on the process state: a check rejects a change while it lasts, and accepts the old state again."""
 
     @pytest.mark.parametrize(
         "inside",
@@ -709,7 +709,7 @@ def test_shape_relations():
     assert not agree(check, frame_of(3, torch.ones(1, 4)).scope())
 
 
-def test_a_guard_that_refuses_the_traced_values_is_an_error():
+def test_a_guard_that_rejects_the_traced_values_is_an_error():
     """A guard that fails for the traced values is an error of the compiler, and is reported at once."""
     with pytest.raises(GuardsDoNotHold, match="v == 4"):
         build_check((Guard(V, K.EQUALS_MATCH, 4),), frame_of(3))

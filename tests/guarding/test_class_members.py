@@ -25,7 +25,7 @@ def seen(*names: str) -> Members:
     return Members(tuple((name, kind_of_member(Account, name)) for name in names))
 
 
-def test_a_member_of_another_kind_is_refused_until_it_is_gone() -> None:
+def test_a_member_of_another_kind_is_rejected_until_it_is_gone() -> None:
     """A property that replaces a missing name, a value or a method fails the guard, on the class or on its base."""
     unchanged = seen("rate", "total", "own")
     assert unchanged(Account)

@@ -38,8 +38,8 @@ class Mutations:
         self.wrong = []
         self.unbroken = []
         self.encodings, self.frame = {}, None
-        self.refused_by = collections.Counter()
-        """The number of changes that each encoding refused, by kind."""
+        self.rejected_by = collections.Counter()
+        """The number of changes that each encoding rejected, by kind."""
         self.said_in_c = self.checks = 0
 
     def __call__(self, guards, frame, *makers):
@@ -48,7 +48,7 @@ class Mutations:
         self.frame, self.encodings = frame, encoded.encode(check, guards, frame)
         for name, accepts in self.encodings.items():
             if not accepts(frame):
-                self.wrong.append(f"{name}: the call that was traced is refused")
+                self.wrong.append(f"{name}: the call that was traced is rejected")
         self.said_in_c += "instructions" in self.encodings
         self.checks += 1
         for number, each in enumerate(check.prepared):
@@ -67,29 +67,29 @@ class Mutations:
         if kind in mutating.STATES:
             for name, enter in mutating.STATES[kind].items():
                 with enter():
-                    self.refuses(check, scope, number, name)
+                    self.rejects(check, scope, number, name)
         elif kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
             self.one_of(check, number, mutating.shared(each.guard.expected, scope), "things that are too unlike")
         elif kind is GuardKind.OBJECT_ALIASING:
             with mutating.parted(each.guard.expected, each.guard.source, scope) as now:
-                self.refuses(check, now, number)
+                self.rejects(check, now, number)
         elif kind is GuardKind.SHAPE_ENV:
             self.break_conditions(check, scope, number, each)
         elif kind in mutating.IN_PLACE:
             with mutating.in_place(each, resolve(each.guard.source, scope)):
-                self.refuses(check, scope, number)
+                self.rejects(check, scope, number)
         else:
             strong = each.strong_guard()
             value = mutating.quietly(mutating.another, kind, resolve(strong.source, scope), strong.expected)
             with mutating.changed(strong.source, scope, value) as now:
-                self.refuses(check, now, number)
+                self.rejects(check, now, number)
 
     def one_of(self, check, number, scopes, otherwise):
         """Use the first change that breaks no other guard."""
         for each in scopes:
             with contextlib.suppress(Cannot), each as now:
                 if [check.prepared.index(one) for one in check.failing(now)] == [number]:
-                    self.refuses(check, now, number)
+                    self.rejects(check, now, number)
                     return
         raise Cannot(otherwise)
 
@@ -106,12 +106,12 @@ class Mutations:
                 if len(broken) == 1 and broken[0] in left:
                     if [check.prepared.index(one) for one in check.failing(now)] == [number]:
                         left -= set(broken)
-                        self.refuses(check, now, number, shortened(broken[0]))
+                        self.rejects(check, now, number, shortened(broken[0]))
                 together.update(dict.fromkeys(broken, changes))
         for text in left:  # conditions that others imply
             if text in together:
                 with mutating.resized(together[text], scope) as now:
-                    self.refuses(check, now, number)
+                    self.rejects(check, now, number)
             else:
                 self.unbroken.append(f"{text}   in   {each.text}")
                 self.not_tried[GuardKind.SHAPE_ENV, "no sizes were found that break it"] += 1
@@ -123,7 +123,7 @@ class Mutations:
         except (LookupError, ArithmeticError, AttributeError):
             return False
 
-    def refuses(self, check, now, number, named=""):
+    def rejects(self, check, now, number, named=""):
         """The check fails, with a reason."""
         each = check.prepared[number]
         if each.guard.kind is GuardKind.OBJECT_ALIASING and each not in check.failing(now):
@@ -138,7 +138,7 @@ class Mutations:
         for name, accepts in self.encodings.items():
             if accepts(other):
                 self.wrong.append(f"{text} is violated, and accepted by {name}")
-            self.refused_by[each.guard.kind, name] += 1
+            self.rejected_by[each.guard.kind, name] += 1
         failed = check.failure(now, "0/0")
         others = [one for one in check.failing(now) if one is not each]
         failing = [f"0/0.g{check.prepared.index(one)}" for one in check.failing(now)]
@@ -193,7 +193,7 @@ UNBREAKABLE = {
     "a size is a part of its tensor, which is guarded": "TENSOR_MATCH and SHAPE_ENV are about it",
     "an attribute of a class written in C stays": "group.exceptions is read-only, and deleting error.strerror leaves None",
     "what the compiler holds by itself stays": "its address is a constant of the guard tree",
-    "another mode on the stack is what TORCH_FUNCTION_MODE_STACK is about": "that guard refuses first",
+    "another mode on the stack is what TORCH_FUNCTION_MODE_STACK is about": "that guard rejects first",
     "things that are too unlike": "two tensors of other sizes cannot be made one without breaking TENSOR_MATCH",
     "both addresses go through one object, and change together": "OBJECT_ALIASING of a thing with itself",
     "a tuple of a class written in C has the items that it has": "sys.version_info",
@@ -247,7 +247,7 @@ QUESTIONS = ("is_leaf", "retains_grad", "is_shared()", "_is_view()")
     "make", [torch.Tensor.requires_grad_, lambda x: x.requires_grad_() * 1], ids=["leaf", "computed"]
 )
 def test_properties_of_tensors(question, make, monkeypatch):
-    """A tensor that differs only in the property is refused, in C, too."""
+    """A tensor that differs only in the property is rejected, in C, too."""
     mutations = Mutations(stages.guarding.build_check)
     monkeypatch.setattr(stages.guarding, "build_check", mutations)
     nbcompile.compile(eval(f"lambda x: (x.detach() + 1, x.{question})"), backend="eager")(make(torch.ones(2)))

@@ -49,7 +49,7 @@ def test_updates():
 
 
 @pytest.mark.parametrize("kind", ["mean", "store"])
-def test_unknown_kinds_are_refused(kind):
+def test_unknown_kinds_are_rejected(kind):
     """An unknown kind raises an error that names it."""
     with pytest.raises(ValueError, match=kind):
         combine(kind, torch.ones(2), None, 1)

@@ -39,7 +39,7 @@ def test_an_index_means_what_python_says(expression, meaning):
     assert found.tolist() == [[meaning(i, j) for j in range(3)] for i in range(2)]
 
 
-def test_an_index_without_a_meaning_is_refused():
+def test_an_index_without_a_meaning_is_rejected():
     """An unknown function in an index raises an error with its name."""
     with pytest.raises(NotImplementedError, match="sin"):
         scope().evaluate_index(sympy.sin(i0), {})

@@ -74,7 +74,7 @@ def test_every_operation_says_what_it_takes():
     assert all(each.arity in (1, 2, 3) and each.cost > 0 for each in OPERATIONS.values())
 
 
-def test_complex_numbers_are_refused_where_a_constant_would_have_one():
-    """A complex constant is refused: kernels have no complex dtype, so ATen runs such an operator."""
+def test_complex_numbers_are_rejected_where_a_constant_would_have_one():
+    """A complex constant is rejected: kernels have no complex dtype, so ATen runs such an operator."""
     with pytest.raises(UnsupportedDtype):
         constant(1.0, torch.complex64)

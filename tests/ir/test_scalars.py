@@ -82,12 +82,12 @@ def test_a_mask_that_broadcasts_the_input():
 
 @pytest.mark.parametrize("of", [lambda x: x.clamp(-300, 300), lambda x: x.half().masked_fill(x > 0, -1e9)])
 def test_numbers_that_a_dtype_lacks(of):
-    """Numbers outside the dtype's range are left to ATen, which refuses or (torch 2.15) clamps them."""
+    """Numbers outside the dtype's range are left to ATen, which rejects or (torch 2.15) clamps them."""
     x = torch.ones(3, dtype=torch.int8)
     try:
         expected = of(x)
-    except RuntimeError as refusal:
-        with pytest.raises(RuntimeError, match=str(refusal)):
+    except RuntimeError as rejection:
+        with pytest.raises(RuntimeError, match=str(rejection)):
             nbcompile.compile(of)(x)
     else:
         assert torch.equal(nbcompile.compile(of)(x), expected)
@@ -111,7 +111,7 @@ def test_complex_numbers_whose_text_is_another(backend, number):
 
 @pytest.mark.parametrize("backend", ["inductor", "eager"])
 def test_complex_nan_as_an_argument(backend):
-    """Complex numbers with NaN are distinct constants of the graph, and none is refused."""
+    """Complex numbers with NaN are distinct constants of the graph, and none is rejected."""
 
     def function(x, number):
         return x * number, torch.full((2,), number)

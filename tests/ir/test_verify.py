@@ -1,4 +1,4 @@
-"""The verifier refuses programs that break the IR's rules; the printer shows programs; the evaluator is eager mode."""
+"""The verifier rejects programs that break the IR's rules; the printer shows programs; the evaluator is eager mode."""
 
 from dataclasses import replace
 
@@ -41,13 +41,13 @@ def test_a_good_program_passes_and_computes():
     ids=lambda body: body.op,
 )
 def test_types_are_checked(body):
-    """Mixed operands, wrong results and operations on the wrong kind are refused."""
+    """Mixed operands, wrong results and operations on the wrong kind are rejected."""
     with pytest.raises(InvalidIR):
         verify_expr(body, "here")
 
 
 def test_names_are_checked():
-    """A buffer that is defined twice, or never, is refused."""
+    """A buffer that is defined twice, or never, is rejected."""
     _, schedule = planned()
     program = schedule.program
     with pytest.raises(InvalidIR):

@@ -69,7 +69,7 @@ def test_a_cell_that_awaits_is_found(text, expected):
     assert cell.awaits(ast.parse(text)) is expected
 
 
-def test_a_cell_that_awaits_is_refused_with_a_way_out(shell):
+def test_a_cell_that_awaits_is_rejected_with_a_way_out(shell):
     """A cell with await raises a usage error, because a magic has no event loop."""
     with pytest.raises(UsageError, match="await in a cell of its own"):
         parsed(shell, "import asyncio\nawait asyncio.sleep(0)")

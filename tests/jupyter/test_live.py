@@ -51,7 +51,7 @@ def test_a_second_one_takes_over_and_unloading_ends_it(run, shell):
     assert len(recorder.subscribers) == before
 
 
-def test_a_wrong_argument_is_refused(run):
+def test_a_wrong_argument_is_rejected(run):
     """Any argument but `stop` is an error."""
     ran = run("%compile_live halt")
     assert "takes no argument but stop" in ran.err + str(ran.error)

@@ -109,7 +109,7 @@ def test_a_skipped_frame_keeps_its_steps(run, shell):
 
 
 def test_what_raises_nothing_is_no_mistake(run, shell):
-    """A cell without an error, with a caught exception, or refused by the compiler, is no mistake."""
+    """A cell without an error, with a caught exception, or rejected by the compiler, is no mistake."""
     run(mistakes.SETUP.partition("\n")[2])
     cells = (
         "%%compile -o seen\ndef f(x): return x.sin()\nf(torch.ones(3))",

@@ -46,8 +46,8 @@ def test_what_cannot_be_sent_costs_no_value(run):
     assert len(ran.pictures) == 1
 
 
-def test_a_target_is_refused(run):
-    """--peer with a target is refused: it compares what runs on this machine."""
+def test_a_target_is_rejected(run):
+    """--peer with a target is rejected: it compares what runs on this machine."""
     ran = run("%%compile --peer --target sm_90\ndef f(x):\n    return x")
     assert "cannot be used with --target" in ran.err + str(ran.error)
 

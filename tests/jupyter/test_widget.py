@@ -52,7 +52,7 @@ def test_the_kernels_guards_answer(live):
 
 
 def test_methods_and_what_was_never_compiled(live):
-    """A method's object is bound as in Python; a function that was not compiled is refused in one line."""
+    """A method's object is bound as in Python; a function that was not compiled is rejected in one line."""
     net = Net()
     forward, frame_recorder = nbcompile.compile(net.forward, backend="eager"), api.new_recorder("forward")
     with frame_recorder.listening():

@@ -45,7 +45,7 @@ def test_types_are_promoted_as_torch_promotes_them(default):
 
 
 def test_a_function_compiled_before_is_compiled_in_inference_mode():
-    """The cached dtypes of one compilation contain no tensor, which inference mode could refuse later."""
+    """The cached dtypes of one compilation contain no tensor, which inference mode could reject later."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda x: x * 2 + 1)
     x = torch.ones(3)
@@ -258,7 +258,7 @@ def test_powers_are_products():
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.bool])
 @pytest.mark.parametrize("size", [(0,), (3,)])
 def test_complex_numbers_and_integers_of_any_type_are_added(dtype, size):
-    """Unsigned integers and complex numbers can be added, although ``torch.promote_types`` refuses the pair."""
+    """Unsigned integers and complex numbers can be added, although ``torch.promote_types`` rejects the pair."""
     x, y = torch.tensor(1 + 2j), torch.ones(size, dtype=dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Lowering of a graph: buffers, mutation, fallbacks to ATen, and refused graphs."""
+"""Lowering of a graph: buffers, mutation, fallbacks to ATen, and rejected graphs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ aten = torch.ops.aten
 
 
 def test_an_operator_is_lowered_once():
-    """A second lowering of an operator is refused, naming both functions."""
+    """A second lowering of an operator is rejected, naming both functions."""
     with pytest.raises(ValueError, match="lowered twice"):
         lowering(aten.add.Tensor)(lambda build, x: x)
     assert LOWERINGS[aten.add.Tensor].__name__ == "add"

@@ -23,7 +23,7 @@ def product():
 
 
 def test_marks_of_an_earlier_lowering_are_removed():
-    """A product that is refused in a later lowering of the same graph loses its mark."""
+    """A product that is rejected in a later lowering of the same graph loses its mark."""
     graph, node = product()
     kernel_templates.mark(graph.graph, GPU, {}, {})
     assert kernel_templates.is_marked(node) and node.meta[products.TEMPLATE] == 1
@@ -38,7 +38,7 @@ def test_nothing_is_marked_without_templates():
     assert not kernel_templates.is_marked(node)
 
 
-def test_a_mark_that_is_a_reason_refuses_the_kernel():
+def test_a_mark_that_is_a_reason_rejects_the_kernel():
     """The reason why a node has no kernel is the text of the error."""
     _, node = product()
     node.meta[kernel_launches.KERNEL] = "the mask has a graph break"

@@ -55,8 +55,8 @@ def test_an_input_is_overwritten_after_its_old_value_is_read(name):
         torch.testing.assert_close(mine, theirs)
 
 
-def test_a_copy_to_an_input_is_a_kernel_unless_it_is_refused():
-    """The kernel stores its result in the input; a refused copy is a call of ATen with the reason."""
+def test_a_copy_to_an_input_is_a_kernel_unless_it_is_rejected():
+    """The kernel stores its result in the input; a rejected copy is a call of ATen with the reason."""
     x = torch.randn(4)
     graph = make_fx(lambda x: x.copy_(x + 1), tracing_mode="fake")(x)
     assert [type(each) for each in lower(graph).buffers if not each.name.startswith("x")][-1] is ir.Pointwise

@@ -44,7 +44,7 @@ def _result(call, *arguments):
     try:
         return call(*arguments)
     except (RuntimeError, ValueError) as error:
-        return "refused" if "overflow" in str(error) else str(error)
+        return "rejected" if "overflow" in str(error) else str(error)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.float16], ids=str)

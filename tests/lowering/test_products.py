@@ -144,8 +144,8 @@ def test_what_is_left_to_the_library(function, inputs):
     assert [str(each.target) for each in program.buffers if isinstance(each, Extern)] == ["aten.mm.default"]
 
 
-def test_a_refused_product_is_an_extern_call():
-    """A refused product is an extern call, and its operands are stored."""
+def test_a_rejected_product_is_an_extern_call():
+    """A rejected product is an extern call, and its operands are stored."""
     program = lowered(lambda x, w: torch.relu((x * 2) @ w), X, W, fallbacks={"mm": "the library is faster"})
     (call,) = (each for each in program.buffers if isinstance(each, Extern))
     assert call.reason == "the library is faster"

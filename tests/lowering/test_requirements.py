@@ -1,4 +1,4 @@
-"""Graphs that are refused, with the name of the node."""
+"""Graphs that are rejected, with the name of the node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import nbcompile
 from nbcompile.lowering import UnsupportedGraph, lower
 
 
-def test_data_dependent_sizes_are_refused_by_name():
+def test_data_dependent_sizes_are_rejected_by_name():
     """A size that depends on data has no program; the caller runs the graph through ATen."""
 
     def f(x):
@@ -26,7 +26,7 @@ def test_data_dependent_sizes_are_refused_by_name():
 
 
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32], ids=str)
-def test_quantized_tensors_are_refused(dtype):
+def test_quantized_tensors_are_rejected(dtype):
     """Fake quantized tensors claim to be float32: the graph runs through ATen."""
 
     def f(x):

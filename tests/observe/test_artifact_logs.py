@@ -198,8 +198,8 @@ def test_every_failing_guard_of_a_recompilation():
 
 
 @pytest.mark.compiles
-def test_a_frame_that_breaks_and_one_that_is_refused():
-    """A frame with a break and a refused frame are printed with their compile ids; no log ends a compile."""
+def test_a_frame_that_breaks_and_one_that_is_rejected():
+    """A frame with a break and a rejected frame are printed with their compile ids; no log ends a compile."""
 
     def broken(x):
         x = x + 1
@@ -241,7 +241,7 @@ def test_the_variables_from_outside(tmp_path):
     assert "sin" in (folder / "fx_graph_readable.py").read_text()
 
 
-def test_a_disk_that_refuses(tmp_path):
+def test_a_disk_that_cannot_be_written(tmp_path):
     """A debug folder that cannot be created is reported in one line, and the program continues."""
     (tmp_path / "taken").write_text("")
     told = programs.run(

@@ -35,7 +35,7 @@ def test_each_frame_has_a_folder_with_its_artifacts(folder):
     assert all(path.read_text().strip() for path in written.values())
 
 
-def test_a_disk_that_refuses_is_a_warning(folder, monkeypatch, caplog):
+def test_a_disk_that_rejects_is_a_warning(folder, monkeypatch, caplog):
     """A write error at the end of a compile is a warning."""
     (folder / "torch_compile_debug").write_text("a file where the folder should be")
     debug_folder.DebugFolder().receive(sample.simple_frame(), ())

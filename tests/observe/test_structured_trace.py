@@ -101,7 +101,7 @@ def test_a_frame_from_the_store_is_a_hit():
         assert [known for known in named if known and known.startswith("fx_graph_cache")] == [name]
 
 
-def test_a_folder_that_refuses(tmp_path):
+def test_a_folder_that_cannot_be_written(tmp_path):
     """A folder that cannot be written is reported in one line, and the program continues."""
     (tmp_path / "taken").write_text("")
     done = programs.run(tmp_path, programs.OURS, TORCH_TRACE=str(tmp_path / "taken" / "x"))

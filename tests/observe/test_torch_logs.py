@@ -179,7 +179,7 @@ def append(x, xs):
 
 
 def test_side_effects_by_policy():
-    """Replayed side effects are logged, silent, warned of, or refused, by policy."""
+    """Replayed side effects are logged, silent, warned of, or rejected, by policy."""
     with listening(side_effects=True) as said:
         compiled(append)(torch.ones(2), [])
     assert "xs" in said[0]

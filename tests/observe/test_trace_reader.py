@@ -66,7 +66,7 @@ def test_its_break_is_where_the_user_sees_it(opened):
 
 
 def test_its_recompilation_has_both_values(opened):
-    """A recompile has the entry that refused, the expected value, and the actual one."""
+    """A recompile has the entry that rejected, the expected value, and the actual one."""
     (failed,) = opened.records[0].frames[1].failed_guards
     assert (failed.compile_id, failed.expected, failed.actual, failed.source) == ("0/0", "4", "5", "L['x']")
 
@@ -317,7 +317,7 @@ def test_texts_that_take_long_to_search(tmp_path, payload):
 
 
 def test_damaged_bytes_never_raise(tmp_path):
-    """Each of two hundred damaged traces is read, or refused."""
+    """Each of two hundred damaged traces is read, or rejected."""
     chance, original = random.Random(5), "".join(whole()[:400]).encode()
     for _ in range(200):
         damaged = bytearray(original)

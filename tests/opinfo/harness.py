@@ -110,7 +110,7 @@ def _samples(info: Any, dtype: torch.dtype, backward: bool, limit: int) -> Itera
 def _disagreement(
     info: Any, sample: Any, dtype: torch.dtype, backward: bool, compile_it: Callable[[Any], Any]
 ) -> str | None:
-    """ "" if they agree, None if eager itself refuses the sample."""
+    """ "" if they agree, None if eager itself rejects the sample."""
 
     def function(*arguments: Any, **keywords: Any) -> Any:
         return operator(*arguments, **keywords)

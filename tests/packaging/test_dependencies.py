@@ -170,7 +170,7 @@ OPTIONAL = {
 
 EVERY_MODULE = """
 import importlib, json, pkgutil, nbcompile
-def refused():
+def rejected():
     found = {{}}
     for module in pkgutil.walk_packages(nbcompile.__path__, "nbcompile.", onerror=lambda name: None):
         if module.name.startswith("nbcompile.peer"):
@@ -180,9 +180,9 @@ def refused():
         except ModuleNotFoundError as error:
             found[module.name] = error.name
     return found
-alone = refused()
+alone = rejected()
 Finder.absent = frozenset({with_notebook!r})  # what could be imported stays: the others are tried again
-print(json.dumps({{"": alone, "notebook": refused()}}))
+print(json.dumps({{"": alone, "notebook": rejected()}}))
 """
 
 
@@ -192,6 +192,6 @@ def test_every_module_without_extras(tmp_path):
     program = EVERY_MODULE.format(with_notebook=absent([*dependencies, *EXTRAS["notebook"]]))
     done = run(program, dependencies, tmp_path)
     assert done.returncode == 0, done.stderr
-    for extra, refused in json.loads(done.stdout).items():
+    for extra, rejected in json.loads(done.stdout).items():
         excused = {name for name, needs in OPTIONAL.items() if needs != extra}
-        assert {name for name in refused if not {name, name.rpartition(".")[0]} & excused} == set(), extra
+        assert {name for name in rejected if not {name, name.rpartition(".")[0]} & excused} == set(), extra

@@ -334,12 +334,12 @@ def differences(name: str, aspect: str) -> list[Difference]:
 
 
 def oracle(name: str) -> Observation:
-    """The run with the right results: eager mode's, or torch.compile's if it refuses a program (``fullgraph=True``)."""
-    return observed(name, "torch.compile" if refused(name) else programs()[name].settings.oracle)
+    """The run with the right results: eager mode's, or torch.compile's if it rejects a program (``fullgraph=True``)."""
+    return observed(name, "torch.compile" if rejected(name) else programs()[name].settings.oracle)
 
 
-def refused(name: str) -> bool:
-    """True if torch.compile refuses the program, and the refusal is not marked as an error of torch."""
+def rejected(name: str) -> bool:
+    """True if torch.compile rejects the program, and the rejection is not marked as an error of torch."""
     if programs()[name].settings.torch_differs:
         return False
     return any("compiler error: " in call.facts.get("raised", "") for call in observed(name, "torch.compile").calls)

@@ -20,7 +20,7 @@ def _known(name: str, aspects: str, reason: str) -> dict[tuple[str, str], str]:
 
 KNOWN: dict[tuple[str, str], str] = {
     **{
-        (name, "reasons"): "both refuse a view of a strided nested tensor; torch names the step that met it first"
+        (name, "reasons"): "both reject a view of a strided nested tensor; torch names the step that met it first"
         for name in ("jagged_sdpa", "jagged_sdpa_contiguous")
     },
     **_known(
@@ -553,7 +553,7 @@ KNOWN: dict[tuple[str, str], str] = {
     (
         "operator_error_is_caught",
         "reasons",
-    ): "what the operator raises is left to Python, handler and all; torch refuses",
+    ): "what the operator raises is left to Python, handler and all; torch rejects",
     **_known("index_error_of_a_tensor_is_caught", "graphs details", "torch lets the exception out of the compiler"),
     **_known("dimension_error_is_caught", "graphs details", "torch lets the exception out of the compiler"),
     (
@@ -764,7 +764,7 @@ _WITH_TORCH: dict[tuple[int, int], dict[tuple[str, str], str]] = {
         (
             "gradients_for_each_sample",
             "results",
-        ): "eager mode refuses the program from torch 2.15 on; here the compiler's error names the operator, as before",
+        ): "eager mode rejects the program from torch 2.15 on; here the compiler's error names the operator, as before",
     }
 }
 """Disagreements of programs whose results, or errors, change in a later version of torch."""

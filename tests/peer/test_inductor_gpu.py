@@ -33,10 +33,10 @@ def test_inductors_code_gives_eagers_results(name):
 def test_what_was_pretended_is_put_back():
     """After an error, too, torch.cuda is restored: is_available() and get_device_properties are as before."""
 
-    def refused(x):
+    def rejected(x):
         raise ValueError("no such graph\nat all")
 
     before = torch.cuda.is_available(), torch.cuda.get_device_properties
     with pytest.raises(inductor_gpu.NoCodeError, match="^ValueError: no such graph$"):
-        inductor_gpu.simulate(refused, [torch.ones(3)], CHIPS["sm_90"])
+        inductor_gpu.simulate(rejected, [torch.ones(3)], CHIPS["sm_90"])
     assert (torch.cuda.is_available(), torch.cuda.get_device_properties) == before

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.peer.harness import ASPECTS, differences, observed, refused, same_results, table
+from tests.peer.harness import ASPECTS, differences, observed, rejected, same_results, table
 from tests.peer.known import KNOWN_HERE
 from tests.peer.program import programs
 
@@ -37,7 +37,7 @@ def test_torch_compile_gives_eagers_results(name: str) -> None:
 @pytest.mark.parametrize("name", programs(), scope="module")
 def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
     """nbcompile agrees with eager mode in results, and with torch.compile in graphs, their details and reasons."""
-    if other_torch and (aspect != "results" or refused(name)):
+    if other_torch and (aspect != "results" or rejected(name)):
         pytest.skip(f"the oracle is torch {ORACLE}")
     if reason := KNOWN_HERE.get((name, aspect)):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))

@@ -63,7 +63,7 @@ def test_every_field_has_its_place_in_the_file() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_place(text: str, message: str) -> None:
+def test_what_cannot_be_read_is_rejected_by_place(text: str, message: str) -> None:
     """The error says what is wrong and at which path; nothing is guessed."""
     with pytest.raises(codec.RecordFormatError, match=message):
         codec.from_json(text)

@@ -46,8 +46,8 @@ def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
     assert "AssertionError" in command(sys.executable, path, status=1).stderr
 
 
-def test_what_no_text_can_say_is_refused():
-    """A frame without a graph, and a graph that contains a tensor, are refused."""
+def test_what_no_text_can_say_is_rejected():
+    """A frame without a graph, and a graph that contains a tensor, are rejected."""
     frame = sample.simple().frames[0]
     with pytest.raises(ValueError, match="0/0 has no graph"):
         reproducer.script(dataclasses.replace(frame, graph=None))

@@ -101,7 +101,7 @@ DEEP = '{"op":"not","of":[' * 3000 + '{"read":"a"}' + "]}" * 3000
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_not_loaded(text):
-    """A damaged or hostile tree in a record's file is refused."""
+    """A damaged or hostile tree in a record's file is rejected."""
     assert trees.load(text) is None
 
 

@@ -157,7 +157,7 @@ def test_nothing_of_the_users_runs():
     assert seen == [3, 4, 5]
 
 
-def refused(function, *calls, **options):
+def rejected(function, *calls, **options):
     """The failed guards of the last call."""
     compiled = watch(function, **options)
     for call in calls:
@@ -167,23 +167,23 @@ def refused(function, *calls, **options):
 
 def test_sizes_zero_one_and_equal():
     """For 0, 1 and equal sizes, which torch specialises, the mark that prevents it is verified."""
-    (found,) = refused(lambda x: x + 1, [torch.ones(4)], [torch.ones(1)], dynamic=True)
+    (found,) = rejected(lambda x: x + 1, [torch.ones(4)], [torch.ones(1)], dynamic=True)
     assert found.reason == "2 <= x.size()[0]"
     assert (found.advice.text, found.advice.verified) == (
         "torch._dynamo.decorators.mark_unbacked(x, 0) before the first call",
         True,
     )
-    (found,) = refused(lambda x: x + 1, [torch.ones(4, 4)], [torch.ones(4, 5)], dynamic=True)
+    (found,) = rejected(lambda x: x + 1, [torch.ones(4, 4)], [torch.ones(4, 5)], dynamic=True)
     assert found.reason == "x.size()[1] == x.size()[0]"
     assert found.advice.text.startswith("torch._dynamo.mark_dynamic(x, 1) and torch._dynamo.mark_dynamic(x, 0)")
     assert found.advice.verified
-    (found,) = refused(lambda x: x + 1 if x.shape[0] > 9 else x, [torch.ones(4)], [torch.ones(11)], dynamic=True)
+    (found,) = rejected(lambda x: x + 1 if x.shape[0] > 9 else x, [torch.ones(4)], [torch.ones(11)], dynamic=True)
     assert "torch.cond" in found.advice.text and not found.advice.verified
 
 
 def test_one_tensor_twice():
     """For one tensor as two arguments, a copy is advised, and verified on the entry."""
-    (found,) = refused(lambda x, y: x + y, [torch.ones(3), torch.ones(3)], [x, x])
+    (found,) = rejected(lambda x, y: x + y, [torch.ones(3), torch.ones(3)], [x, x])
     assert (found.advice.text, found.advice.verified) == ("y.clone() before the call", True)
 
 
@@ -214,17 +214,17 @@ def test_in_words(calls, told):
             return y(x)
         return x + (y[0] if isinstance(y, (list, tuple)) else y or 1)
 
-    for found in refused(f, *calls):
+    for found in rejected(f, *calls):
         assert told in found.advice.text and not found.advice.verified
 
 
 def test_each_entry_and_the_limit():
-    """Each entry that refuses has separate advice; at the limit, raising it is advised, too."""
-    found = refused(lambda x, y: x + (1 if y else 2), [x, True], [x.double(), True], [x, False])
+    """Each entry that rejects has separate advice; at the limit, raising it is advised, too."""
+    found = rejected(lambda x, y: x + (1 if y else 2), [x, True], [x.double(), True], [x, False])
     assert [each.advice.text for each in found] == [
         "x.to(torch.float64) before the call",
         "do not pass y: define one function for each value of it",
     ]
     with nbcompile.config.patch(recompile_limit=1), pytest.warns(nbcompile.errors.RecompileLimitWarning):
-        (found,) = refused(lambda x, name: x + len(name), [x, "a"], [x, "bb"])
+        (found,) = rejected(lambda x, name: x + len(name), [x, "a"], [x, "bb"])
     assert found.advice.text.endswith("or config.recompile_limit = 2, if so many versions are meant")

@@ -38,13 +38,13 @@ class Loud:
         raise AssertionError(name)
 
 
-def refusing(base, *names):
+def rejecting(base, *names):
     """A subclass of a container whose methods with these names raise an error."""
 
-    def refuse(*_):
+    def reject(*_):
         raise AssertionError("a method of the user's class is called again")
 
-    return type(f"Loud{base.__name__}", (base,), dict.fromkeys(names, refuse))
+    return type(f"Loud{base.__name__}", (base,), dict.fromkeys(names, reject))
 
 
 def test_attributes_are_set_and_deleted():
@@ -143,7 +143,7 @@ EXPECTED = {
 def test_containers_of_a_traced_class_change_past_its_own_methods(name):
     """The user's methods ran while they were traced, and are not called again."""
     base, overridden, items, mutation = LOUD[name]
-    target = refusing(base, *overridden)(items)
+    target = rejecting(base, *overridden)(items)
     Written(of, target).replay(mutation)
     assert content(target) == EXPECTED[name]
 

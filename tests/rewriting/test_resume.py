@@ -719,7 +719,7 @@ def test_what_cannot_be_resumed(code: types.CodeType, reason: str) -> None:
         resume_function_code(code, offset, (Slot.VALUE,), ())
 
 
-def test_a_wrong_stack_is_refused() -> None:
+def test_a_wrong_stack_is_rejected() -> None:
     """A layout whose depth differs from that of the code raises an error."""
     with pytest.raises(CannotResume, match="depth 1, not 2"):
         resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE, Slot.NULL), ())

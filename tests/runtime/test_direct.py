@@ -206,8 +206,8 @@ def test_modes_see_the_operator() -> None:
     assert torch.equal(found[0], torch.linalg.qr(a)[0])
 
 
-def test_a_step_that_is_not_valid_is_refused() -> None:
-    """The launcher refuses words with an index beyond its slots, positions or texts."""
+def test_a_step_that_is_not_valid_is_rejected() -> None:
+    """The launcher rejects words with an index beyond its slots, positions or texts."""
     module = launcher.extension_module(toolchain.find())
     if isinstance(module, launcher.NoLauncher):
         pytest.skip(module.reason)

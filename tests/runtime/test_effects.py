@@ -76,10 +76,10 @@ def test_other_targets_are_called_as_they_are() -> None:
 def test_a_graph_with_effects_has_a_plan_in_c(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """No token is an argument or a result of the graph, so that the plan runs in C."""
 
-    def refuse(*_: object) -> object:
+    def reject(*_: object) -> object:
         raise AssertionError("the wrapper in Python runs")
 
-    monkeypatch.setattr(program.PythonWrapper, "__call__", refuse)
+    monkeypatch.setattr(program.PythonWrapper, "__call__", reject)
     compiled, b = nbcompile.compile(solve, fullgraph=True), torch.ones(4, 2)
     given, wanted = (regular().requires_grad_(trained) for _ in range(2))
     for _ in range(3):

@@ -40,7 +40,7 @@ def test_the_extension_is_in_use():
     "kernel", list(kernels()), ids=["C", "ctypes", "C, without the lock", "ctypes, without the lock"]
 )
 def test_calls_and_errors(kernel):
-    """Both launchers run the kernel, raise its IndexError, and refuse wrong arguments."""
+    """Both launchers run the kernel, raise its IndexError, and reject wrong arguments."""
     x, out = torch.arange(4.0), torch.empty(4)
     assert kernel(x, out, 3) is None
     assert out.tolist() == [0, 3, 6, 9]
@@ -80,7 +80,7 @@ def test_references_balance():
     assert sys.getrefcount(x) == before
 
 
-def test_other_strides_are_copied_and_other_shapes_refused():
+def test_other_strides_are_copied_and_other_shapes_rejected():
     """A program compiled for one layout gives right results for another, and an error for another shape or dtype."""
     x = torch.randn(6, 4)
     function = loaded(x)

@@ -1,4 +1,4 @@
-"""Steps of a plan are encoded as tuples for the launcher in C, which refuses invalid steps.
+"""Steps of a plan are encoded as tuples for the launcher in C, which rejects invalid steps.
 
 Read next: nbcompile/runtime/plan_encoding.py
 """
@@ -80,7 +80,7 @@ def test_results_lose_the_token() -> None:
 
 
 def test_programs_are_checked() -> None:
-    """The launcher refuses an encoding with an invalid slot or a missing list."""
+    """The launcher rejects an encoding with an invalid slot or a missing list."""
     extension = extension_module(compiler())
     number = dtype_code(extension, torch.float32)
     result = (1, (), number, (2,), (1,), print)

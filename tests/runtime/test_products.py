@@ -132,7 +132,7 @@ def test_the_library_is_chosen_by_processor_and_setting(features, maker, product
         assert processor.multiplies_by_onednn() == expected
 
 
-def test_a_library_that_refuses_is_asked_once(calls_of_onednn, monkeypatch):
+def test_a_library_that_rejects_is_asked_once(calls_of_onednn, monkeypatch):
     """If torch's function raises on this processor, products run through ATen, with right results."""
     monkeypatch.setattr(processor, "multiplies_by_onednn", lambda: True)
     nbcompile.reset()

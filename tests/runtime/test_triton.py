@@ -22,7 +22,7 @@ def test_checks_of_indices_need_debug_mode(source, debug):
 
 
 def test_an_empty_grid_is_not_launched():
-    """An empty grid is not launched, because CUDA refuses it; the grid is computed from the sizes."""
+    """An empty grid is not launched, because CUDA rejects it; the grid is computed from the sizes."""
     launched = []
     module = types.SimpleNamespace(k={(2,): lambda *arguments: launched.append(arguments)}, k_grid=lambda size: (size,))
     launch = triton.launcher(module, EmittedKernel("k", "k", "", ("x",)))

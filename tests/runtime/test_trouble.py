@@ -110,7 +110,7 @@ def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
     assert call_twice(5.5) == []
 
 
-def test_a_folder_that_refuses_is_replaced_by_one_for_this_process(monkeypatch, tmp_path):
+def test_a_folder_that_rejects_is_replaced_by_one_for_this_process(monkeypatch, tmp_path):
     """If the folder cannot be written, kernels are built in a folder of this process."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "file" / "below"))

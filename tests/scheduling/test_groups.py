@@ -1,4 +1,4 @@
-"""Fusion of a buffer into a group: which loops are matched, or the reason for a refusal."""
+"""Fusion of a buffer into a group: which loops are matched, or the reason for a rejection."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_row_result_runs_before_the_first_pass():
     assert sorted(passes(group).values()) == [-1, 0]
 
 
-REFUSALS = {
+REJECTIONS = {
     "reduces a part of the loops": (
         lambda x: (x.sum(1), x.sum(0)),
         [(4, 6)],
@@ -87,9 +87,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
-def test_a_refusal_has_its_reason(name: str):
+@pytest.mark.parametrize("name", REJECTIONS)
+def test_a_rejection_has_its_reason(name: str):
     """A buffer that cannot be fused raises an error that names the loops or the memory in the way."""
-    function, shapes, reason = REFUSALS[name]
+    function, shapes, reason = REJECTIONS[name]
     with pytest.raises(Incompatible, match=reason):
         group_of(function, *(torch.randn(shape) for shape in shapes))

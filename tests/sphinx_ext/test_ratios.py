@@ -1,4 +1,4 @@
-"""A chart of ratios has the lines of the page, and refuses a line without a ratio."""
+"""A chart of ratios has the lines of the page, and rejects a line without a ratio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_chart_of_ratios():
 
 
 @pytest.mark.parametrize("line", ["words", "words: none", "words: 0", "words: -1", ": 0.5", "words: inf", "words: nan"])
-def test_a_line_without_a_ratio_is_refused(line):
+def test_a_line_without_a_ratio_is_rejected(line):
     """A line without a ratio ends the build."""
     with pytest.raises(ValueError, match=r"words|could not convert"):
         ratios.read(line)

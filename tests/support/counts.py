@@ -39,7 +39,7 @@ def copied(arguments):
 
 
 def reasons(watched):
-    """The reasons of the entries that refused, newest entry first, for each recompile."""
+    """The reasons of the entries that rejected, newest entry first, for each recompile."""
     return [[each.reason for each in frame.failed_guards] for frame in watched.record.frames if frame.failed_guards]
 
 

@@ -67,7 +67,7 @@ def check(
     if triton and targets.HAS_TRITON:
         try:
             require_equal(targets.run_triton(plan, copy.deepcopy(inputs)), expected, exact_strides, signs_of_zeros)
-        except targets.Refused as reason:
+        except targets.Rejected as reason:
             assert not must_be_triton, reason
     return program, plan
 

@@ -74,7 +74,7 @@ def one_graph(function: Callable[..., Any], *arguments: object) -> Any:
     return explained.result
 
 
-def require_same_refusal(act: Callable[[list[object]], object], x: torch.Tensor) -> None:
+def require_same_rejection(act: Callable[[list[object]], object], x: torch.Tensor) -> None:
     """Compare the exception of ``act``, by class and text, and its notes until then, with eager's."""
 
     def function(x: torch.Tensor) -> object:

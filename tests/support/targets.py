@@ -48,7 +48,7 @@ def run_cpp(planned: Schedule, inputs: Any, graph: Any = None) -> tuple[Any, ...
 # --- Triton in its interpreter ---------------------------------------------------------------------------------------
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The reason why the interpreter cannot run a schedule: it has no Triton form, or calls ATen."""
 
 
@@ -87,12 +87,12 @@ def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
     """The results of the schedule's Triton kernels in the interpreter.
 
     Raises:
-        Refused: they cannot be.
+        Rejected: they cannot be.
     """
     if any(isinstance(step, Extern) for step in planned.steps):
-        raise Refused("it calls ATen")
+        raise Rejected("it calls ATen")
     if any(isinstance(each, GraphAttribute) for each in planned.program.buffers):
-        raise Refused("the graph holds a tensor")
+        raise Rejected("the graph holds a tensor")
     process = interpreter()
     assert process.stdin is not None and process.stdout is not None
     try:
@@ -135,7 +135,7 @@ def _libdevice() -> None:
 def _comparisons() -> None:
     """The comparison of two scalars remains a bool next to a block.
 
-    The interpreter makes numbers of the operands' type of it there, which ``|`` refuses. (A GPU goes by its own type.)
+    The interpreter makes numbers of the operands' type of it there, which ``|`` rejects. (A GPU goes by its own type.)
     """
     import numpy as np  # noqa: PLC0415
     from triton.runtime.interpreter import InterpreterBuilder, TensorHandle  # noqa: PLC0415
@@ -186,9 +186,11 @@ def _serve() -> None:
             results = runtime.load(emitted).positional(*map(Bits.value, inputs))
             answer = tuple(Bits.of(value) for value in results)
         except generator.NoTriton as reason:
-            answer = Refused(str(reason))
+            answer = Rejected(str(reason))
         except Exception as error:  # noqa: BLE001
-            answer = error if type(error) in (IndexError, Refused) else RuntimeError(f"{type(error).__name__}: {error}")
+            answer = (
+                error if type(error) in (IndexError, Rejected) else RuntimeError(f"{type(error).__name__}: {error}")
+            )
         pickle.dump(answer, target)
         target.flush()
 

@@ -12,7 +12,7 @@ from nbcompile.support import created_caches
 from nbcompile.support.created_caches import fill_cache, is_created_cache, new_cache
 
 
-def refuse(*arguments: object) -> None:
+def reject(*arguments: object) -> None:
     raise AssertionError(arguments)
 
 
@@ -25,7 +25,7 @@ def filled(function, maxsize, entries, hits, misses, typed=False):
 def test_entries_hits_and_misses_without_a_call():
     """A call with a cached key returns the very object; other calls reach the function."""
     result = [1]
-    cache = filled(refuse, None, [((1,), {}, result), ((2,), {"k": 3}, 4)], 5, 7)
+    cache = filled(reject, None, [((1,), {}, result), ((2,), {"k": 3}, 4)], 5, 7)
     assert cache.cache_info() == (5, 7, None, 2)
     assert cache(1) is result
     assert cache(2, k=3) == 4
@@ -55,7 +55,7 @@ def test_fewer_misses_than_entries():
     real(3)
     assert real.cache_info() == (0, 0, 128, 3)
     entries = [((number,), {}, number) for number in (1, 2, 3, 4)]
-    cache = filled(refuse, 4, entries, 2, 1)
+    cache = filled(reject, 4, entries, 2, 1)
     assert cache.cache_info() == (2, 1, 4, 4)
     assert [cache(number) for number in (1, 2, 3, 4)] == [1, 2, 3, 4]
 
@@ -63,12 +63,12 @@ def test_fewer_misses_than_entries():
 @pytest.mark.parametrize("maxsize", [0, 3, None])
 def test_misses_alone(maxsize):
     """Calls that raised, or a cache of size 0, have misses without entries."""
-    assert filled(refuse, maxsize, [], 0, 4).cache_info() == (0, 4, maxsize, 0)
+    assert filled(reject, maxsize, [], 0, 4).cache_info() == (0, 4, maxsize, 0)
 
 
 def test_types_are_part_of_a_key():
     """1 and 1.0 are two entries of a typed cache."""
-    cache = filled(refuse, None, [((1,), {}, "int"), ((1.0,), {}, "float")], 0, 2, typed=True)
+    cache = filled(reject, None, [((1,), {}, "int"), ((1.0,), {}, "float")], 0, 2, typed=True)
     assert (cache(1), cache(1.0)) == ("int", "float")
 
 
@@ -100,7 +100,7 @@ def test_which_caches_are_recognised():
     assert not is_created_cache(functools.cache(noted))
     created_caches.note_creation({"user_function": noted})
     assert is_created_cache(functools.cache(noted))
-    assert is_created_cache(filled(refuse, None, [], 0, 0))
+    assert is_created_cache(filled(reject, None, [], 0, 0))
     assert not is_created_cache(noted)
     created_caches.note_creation({"maxsize": 3})
     created_caches.note_creation({"user_function": (1).bit_length})

@@ -14,7 +14,7 @@ def test_without_a_limit_everything_is_allowed():
 
 
 def test_the_first_decisions_of_a_subsystem_are_allowed():
-    """Decisions of other subsystems are not counted; a refused one is in the log, too."""
+    """Decisions of other subsystems are not counted; a rejected one is in the log, too."""
     with fuel.limited("fusion", 1) as log:
         assert [fuel.allows("fusion", "a"), fuel.allows("pass", "p"), fuel.allows("fusion", "b")] == [True, True, False]
         assert log == ["a", "b"]
@@ -40,7 +40,7 @@ def test_a_process_can_be_limited_by_text(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["fusion", "fusion:some", "colour:3", "fusion:-1:file"])
-def test_text_of_another_form_is_refused(text):
+def test_text_of_another_form_is_rejected(text):
     """The error describes the format."""
     with pytest.raises(ValueError, match="SUBSYSTEM:NUMBER:FILE"):
         fuel.limit_process(text)

@@ -89,7 +89,7 @@ def version(text: str) -> versions.Version:
 
 
 def test_the_table_of_runs():
-    """Each tested version has a row without failures, and no row is about a refused version."""
+    """Each tested version has a row without failures, and no row is about a rejected version."""
     assert {version(torch_) for torch_, _, _, _, failed in runs() if failed == "0"} == set(versions.TESTED)
     assert all(versions.TORCH[0] <= version(torch_) <= versions.TORCH[1] for torch_, *_ in runs())
     assert {version(python) for _, python, *_ in runs()} == {(3, 11), (3, 12), (3, 13)}

@@ -68,8 +68,8 @@ def same(actual, expected):
 
 
 @contextmanager
-def refused():
-    """Assert that ``fullgraph=True`` (or error_on_graph_break) refuses, and return the report of the break."""
+def rejected():
+    """Assert that ``fullgraph=True`` (or error_on_graph_break) rejects, and return the report of the break."""
     holder = []
     with pytest.raises(nbcompile.exc.Unsupported) as caught:
         yield holder
@@ -77,8 +77,8 @@ def refused():
 
 
 def report_of(function, *arguments, **options):
-    """The report with which ``fullgraph=True`` refuses a call."""
-    with refused() as found:
+    """The report with which ``fullgraph=True`` rejects a call."""
+    with rejected() as found:
         nbcompile.compile(function, fullgraph=True, backend="eager", **options)(*arguments)
     return found[0]
 

@@ -1,4 +1,4 @@
-"""The last lines of a run count the exercises, and the accepted and refused answers."""
+"""The last lines of a run count the exercises, and the accepted and rejected answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     import pytest
 
 WORDS = {
-    "exercise": "exercises", "accepted": "solutions accepted", "refused": "wrong answers refused",
-    "accepted in lectures": "solutions accepted in lectures", "refused in lectures": "answers refused in lectures",
+    "exercise": "exercises", "accepted": "solutions accepted", "rejected": "wrong answers rejected",
+    "accepted in lectures": "solutions accepted in lectures", "rejected in lectures": "answers rejected in lectures",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import torch
 
 import nbcompile
 from nbcompile.teach import attempt
-from nbcompile.teach.attempt import Refusal, TimeLimitExceeded, expect_function, is_compiled, limited, renewed
+from nbcompile.teach.attempt import Rejection, TimeLimitExceeded, expect_function, is_compiled, limited, renewed
 from nbcompile.teach.exercise_table import define
 
 
@@ -33,13 +33,13 @@ def test_a_call_is_its_value_and_what_it_printed(capsys):
 def test_an_exception_names_the_line_of_the_answer():
     """The sentence has the answer's line, not the library's, and the message's first line, or says there is none."""
     answer = define("import json\n\ndef f(x):\n    return json.loads(x)\n", "f")
-    with pytest.raises(Refusal, match=r"^it raises JSONDecodeError: .*\(line 4\)$"):
+    with pytest.raises(Rejection, match=r"^it raises JSONDecodeError: .*\(line 4\)$"):
         attempt.attempt(answer, ("{",))
 
     def silent():
         raise ValueError
 
-    with pytest.raises(Refusal, match=r"^it raises ValueError: without a message$"):
+    with pytest.raises(Rejection, match=r"^it raises ValueError: without a message$"):
         attempt.attempt(silent, ())
 
 
@@ -92,9 +92,9 @@ NONE = [
 
 
 @pytest.mark.parametrize("code", COMPILERS)
-def test_an_answer_that_compiles_is_refused(code):
-    """An answer that calls the compiler is refused, directly, in a nested function, or in a called one."""
-    with pytest.raises(Refusal, match="uses a compiler itself"):
+def test_an_answer_that_compiles_is_rejected(code):
+    """An answer that calls the compiler is rejected, directly, in a nested function, or in a called one."""
+    with pytest.raises(Rejection, match="uses a compiler itself"):
         expect_function(define("def g(x): return x\n\n" + code, "f"), "f")
 
 

@@ -14,9 +14,9 @@ from nbcompile.teach.progress_file import Progress
 from nbcompile.tools.commands.command_line import main
 
 
-def handed_in(folder: Path, student: str, *accepted: str, refused: tuple[str, ...] = ()) -> None:
+def handed_in(folder: Path, student: str, *accepted: str, rejected: tuple[str, ...] = ()) -> None:
     entries = {name: {"attempts": 2, "hints": 1, "accepted": "2026-11-25T00:00:00+00:00"} for name in accepted}
-    entries |= {name: {"attempts": 1, "hints": 0, "accepted": ""} for name in refused}
+    entries |= {name: {"attempts": 1, "hints": 0, "accepted": ""} for name in rejected}
     (folder / f"{student[:3]}.json").write_text(json.dumps({"schema": 1, "student": student, "entries": entries}))
 
 
@@ -67,13 +67,13 @@ def test_the_solved_notebook_runs(tmp_path, monkeypatch):
 def test_a_report(tmp_path, capsys):
     """The report has a row per student with points per lecture, the unsolved exercises, and damaged files."""
     handed_in(tmp_path, "Ada <b>", "graph-1", "graph-2", "one-graph-1")
-    handed_in(tmp_path, "Bob", "graph-1", refused=("one-graph-1",))
+    handed_in(tmp_path, "Bob", "graph-1", rejected=("one-graph-1",))
     (tmp_path / "broken.json").write_text("{")
     found = classroom.report([tmp_path])
     assert [row[0] for row in found.rows()] == ["Ada <b>", "Bob"]
     assert found.rows()[0][1:4] == ["2", "0", "1"] and found.rows()[0][-1] == "3"
     assert found.hardest() == [("one-graph-1", 1, 2)]
-    assert len(found.refused) == 1 and "broken.json" in found.refused[0]
+    assert len(found.rejected) == 1 and "broken.json" in found.rejected[0]
     page = found.as_html()
     assert "Files that could not be read" in page and "broken.json is no progress file" in page
     assert "Ada &lt;b&gt;" in page and "<b>" not in page and "http" not in page

@@ -81,8 +81,8 @@ def test_elsewhere_the_cell_does_nothing(installed):
         (ADDRESS, "../a", "give a relative path"),
     ],
 )
-def test_what_colab_cannot_open_is_refused(tmp_path, monkeypatch, capsys, address, folder, says):
-    """The refusal is one sentence, and no file is written."""
+def test_what_colab_cannot_open_is_rejected(tmp_path, monkeypatch, capsys, address, folder, says):
+    """The rejection is one sentence, and no file is written."""
     monkeypatch.chdir(tmp_path)
     assert main(["teach", "colab", address, "-o", folder]) != 0
     assert says in capsys.readouterr().err

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.comparison import describe_difference, expect_equal
 
 
@@ -89,7 +89,7 @@ def test_the_call_that_differs_is_named():
         (prints, r"call 1 prints the wrong text: expected nothing, got 'half way\n'."),
         (second, "call 2: expected [2], got [1]."),
     ]:
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(Rejection) as rejected:
             expect_equal(wrong, f, calls)
-        assert str(refused.value) == says
+        assert str(rejected.value) == says
     expect_equal(prints, f, calls, prints=False)

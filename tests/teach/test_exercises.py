@@ -33,13 +33,13 @@ def test_there_are_sixty_exercises():
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.id)
 def test_an_exercise(exercise, record_property):
-    """The solution is accepted; at least three wrong answers are refused, each with its sentence."""
+    """The solution is accepted; at least three wrong answers are rejected, each with its sentence."""
     accepted = verdict(exercise, exercise.solution)
     assert accepted, accepted.says
     assert len(exercise.wrong) >= 3 and exercise.hints and exercise.task.strip()
     for wrong in exercise.wrong:
-        refused = verdict(exercise, wrong.answer, QUICK if "did not end" in wrong.says else 60.0)
-        assert not refused, f"accepted: {wrong.answer}"
-        assert wrong.says in refused.says
-    for name, number in (("exercise", 1), ("accepted", 1), ("refused", len(exercise.wrong))):
+        rejected = verdict(exercise, wrong.answer, QUICK if "did not end" in wrong.says else 60.0)
+        assert not rejected, f"accepted: {wrong.answer}"
+        assert wrong.says in rejected.says
+    for name, number in (("exercise", 1), ("accepted", 1), ("rejected", len(exercise.wrong))):
         record_property(name, number)

@@ -6,7 +6,7 @@ import pytest
 
 from nbcompile.record.model import Node
 from nbcompile.teach import fusion
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.fusion import Operators, count_bytes, expect_legal, least_bytes
 
 
@@ -49,7 +49,7 @@ def test_bytes_are_read_once_and_written_for_others():
 )
 def test_kernels_that_cannot_be(kernels, says):
     """A kernel may not read its own reduction, and kernels may not have a cycle."""
-    with pytest.raises(Refusal, match=says):
+    with pytest.raises(Rejection, match=says):
         expect_legal(softmax(), kernels)
     expect_legal(softmax(), BEST)
 
@@ -60,9 +60,9 @@ def test_a_library_call_and_another_size_share_no_kernel():
     nodes = [node("mm", "torch.matmul", ("4", "4"), "x"), node("neg", "torch.neg", ("4", "4"), "mm"),
              node("sum_1", "torch.sum", (), "x"), node("exp", "torch.exp", ("4", "8"), "x")]  # fmt: skip
     given = Operators({each.id: each for each in (left, *nodes)}, {each.name: each.id for each in nodes}, frozenset())
-    with pytest.raises(Refusal, match="executed by a library"):
+    with pytest.raises(Rejection, match="executed by a library"):
         expect_legal(given, [["mm", "neg"]])
-    with pytest.raises(Refusal, match=r"two iteration spaces, \(4, 4\) and \(4, 8\)"):
+    with pytest.raises(Rejection, match=r"two iteration spaces, \(4, 4\) and \(4, 8\)"):
         expect_legal(given, [["neg", "exp"]])
     expect_legal(given, [["sum_1", "exp"]])
 
@@ -77,6 +77,6 @@ def test_a_library_call_and_another_size_share_no_kernel():
 )  # fmt: skip
 def test_an_answer_that_is_no_partition(answer, says):
     """Each operator must be in exactly one kernel; empty kernels are dropped."""
-    with pytest.raises(Refusal, match=says):
+    with pytest.raises(Rejection, match=says):
         fusion._expect_partition(softmax(), answer)
     assert fusion._expect_partition(softmax(), (*map(tuple, BEST), ())) == BEST

@@ -88,4 +88,4 @@ def test_wrong_answers_get_a_sentence_and_the_notebook_lives_on(lecture, record_
     for name, says, said in found:
         assert said.startswith(f"✗ {name}: ") and says in said, (name, says, said)
         assert len(said.split()) >= 4 and "object at 0x" not in said, said
-    record_property("refused in lectures", len(found))
+    record_property("rejected in lectures", len(found))

@@ -1,4 +1,4 @@
-"""The programs of exercises: the text of a refusal."""
+"""The programs of exercises: the text of a rejection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from nbcompile.record.model import Break, Record, StackLine
 from nbcompile.teach import programs
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from tests.views import sample_records
 
 
@@ -23,14 +23,14 @@ def test_a_break_is_described_by_its_line():
     assert programs.describe_break(broken()) == "there is a graph break: Data-dependent branching."
 
 
-def test_an_answer_with_a_break_is_refused():
-    """A break, or no compiled graph, is refused; one graph without a break is accepted."""
+def test_an_answer_with_a_break_is_rejected():
+    """A break, or no compiled graph, is rejected; one graph without a break is accepted."""
     record = sample_records.simple()
     programs._expect_no_break(record)
     frame = replace(record.frames[0], breaks=(broken(),))
-    with pytest.raises(Refusal, match="there is a graph break"):
+    with pytest.raises(Rejection, match="there is a graph break"):
         programs._expect_no_break(replace(record, frames=(frame,)))
-    with pytest.raises(Refusal, match="not compiled at all: it has no operator"):
+    with pytest.raises(Rejection, match="not compiled at all: it has no operator"):
         programs._expect_no_break(Record("f"))
 
 

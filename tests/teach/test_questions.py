@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbcompile.teach import questions
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.exercise_table import Exercise
 
 
@@ -50,14 +50,14 @@ def test_numbers_are_compared_one_by_one(monkeypatch):
         (5, "of type `int`"), (None, "got None"), ([1, True, 3], "got a list with a value of type `bool`"),
         ([1, 2], "expected 3 numbers, one for each program, got 2"), ([1, 3, 4], "1 of 3 are right. Look again at 2, 3"),
     ]:  # fmt: skip
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(Rejection) as rejected:
             questions.check_prediction(prediction("graphs"), answer)
-        assert says in str(refused.value)
+        assert says in str(rejected.value)
 
 
 def test_an_answer_of_another_type():
     """A source must be a text, and a call must be a tuple."""
-    with pytest.raises(Refusal, match="expected the name of a value"):
+    with pytest.raises(Rejection, match="expected the name of a value"):
         questions.check_guard(prediction("graphs"), 3)
-    with pytest.raises(Refusal, match="expected a tuple of arguments"):
+    with pytest.raises(Rejection, match="expected a tuple of arguments"):
         questions.check_call(prediction("graphs"), [1])

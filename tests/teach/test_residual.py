@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nbcompile.teach import residual
-from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.attempt import Rejection
 from nbcompile.teach.exercise_table import Exercise, define
 from nbcompile.teach.residual import OperatorGuard
 
@@ -43,10 +43,10 @@ def test_the_graphs_and_the_statements_between_them():
         ("graphs[1]", "graphs[7]", "IndexError"),
     ],
 )  # fmt: skip
-def test_what_is_refused(wrong, instead, says):
-    """Operators outside of the graphs, a repeated graph, wrong inputs, and another result are refused."""
+def test_what_is_rejected(wrong, instead, says):
+    """Operators outside of the graphs, a repeated graph, wrong inputs, and another result are rejected."""
     assert wrong in RIGHT
-    with pytest.raises(Refusal, match=says):
+    with pytest.raises(Rejection, match=says):
         residual.check(EXERCISE, define(RIGHT.replace(wrong, instead), "residual"))
 
 

@@ -143,7 +143,7 @@ def odd(x):
     ids=lambda value: value if isinstance(value, str) else "",  # without its address, which differs between processes
 )
 def test_bad_answers_get_a_sentence(answer, says):
-    """An answer that raises, hangs, has another type, or compiles itself is refused, without an exception."""
+    """An answer that raises, hangs, has another type, or compiles itself is rejected, without an exception."""
     verdict = check(answer, "one-graph-1", seconds=1 if answer is never_ends else 60)
     assert not verdict and says in verdict.says
     assert check(right, "one-graph-1"), "the next answer is checked as if nothing had happened"

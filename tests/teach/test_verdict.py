@@ -20,7 +20,7 @@ def test_text_and_html_say_the_same(accepted, sign, words):
 
 
 def test_a_picture_is_there_where_something_was_compiled():
-    """An answer that was refused before its compile has no picture; an empty sentence is shown, too."""
+    """An answer that was rejected before its compile has no picture; an empty sentence is shown, too."""
     record = sample_records.simple()
     assert Verdict("a", True, "right", record).explanation.record is record
     assert Verdict("a", False, "").explanation is None

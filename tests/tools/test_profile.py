@@ -175,7 +175,7 @@ def test_of_a_module_and_of_what_is_not_compiled(matrices):
 
 
 def test_bad_input(matrices):
-    """No calls, or a nested profiler, are refused; the function's own error propagates, and profiling ends."""
+    """No calls, or a nested profiler, are rejected; the function's own error propagates, and profiling ends."""
     with pytest.raises(ValueError, match="at least 1"):
         nbcompile.profile(f, calls=0)
     with profiling("outer"), pytest.raises(RuntimeError, match="another profiler"), profiling("inner"):

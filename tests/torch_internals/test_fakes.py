@@ -101,7 +101,7 @@ def test_the_last_write_is_unseen():
 
 
 def test_real_and_fake_tensors_mix_only_inside():
-    """Under a mode that forbids it, an operator on both is allowed inside of the block, and refused after it."""
+    """Under a mode that forbids it, an operator on both is allowed inside of the block, and rejected after it."""
     mode, real = new_mode(), torch.ones(2)
     fake = fakes.static_fake(mode, torch.ones(2))
     with mode:

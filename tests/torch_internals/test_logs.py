@@ -19,7 +19,7 @@ def log_state():
     torch._logging._internal._init_logs()
 
 
-def test_an_unknown_log_is_refused():
+def test_an_unknown_log_is_rejected():
     """Its name is in the message, and the variable of the environment is as before."""
     variable = torch._logging._internal.LOG_ENV_VAR
     before = os.environ.get(variable)

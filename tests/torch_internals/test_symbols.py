@@ -77,7 +77,7 @@ def test_a_marked_dim_has_the_bounds_of_the_user(shape_env):
     ("error", "expected"), [(AssertionError(), True), (KeyError(), True), (RuntimeError(), False), (TypeError(), False)]
 )
 def test_what_an_operator_says_of_its_arguments_is_no_limit(error, expected):
-    """An error of torch's own code is a limit of tracing; a refusal of arguments is the program's."""
+    """An error of torch's own code is a limit of tracing; a rejection of arguments is the program's."""
     assert symbols.is_limit_of_tracing(error) is expected
 
 

@@ -164,7 +164,7 @@ print(calls()); Base.register(Plain); print(calls())
 
 
 def test_a_store_asks_again(tmp_path):
-    """Code that another process loads is refused after a registration, too."""
+    """Code that another process loads is rejected after a registration, too."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         assert python(IN_ANOTHER_PROCESS, **where).split("\n")[:2] == ["[0.0, 0.0, 0.0]", "[2.0, 2.0, 2.0]"]

@@ -57,7 +57,7 @@ def world():
     def go(self):
         return 1
 
-    def refuses(self):
+    def rejects(self):
         raise AttributeError("name")
 
     def instance(x, value, protocol):
@@ -106,7 +106,7 @@ def world():
         "data": (instance, (plain, Named), (sets(plain, "name", "a"), sets(plain, "name", None), deletes(plain, "name"))),
         "class variable": (instance, (plain, Named), (sets(Plain, "name", None), deletes(Plain, "name"))),
         "property": (instance, (plain, Named), (
-            sets(Plain, "name", property(go)), sets(Plain, "name", property(refuses)), deletes(Plain, "name"))),
+            sets(Plain, "name", property(go)), sets(Plain, "name", property(rejects)), deletes(Plain, "name"))),
         "slot": (instance, (slotted, Named), (sets(slotted, "name", "a"), deletes(slotted, "name"))),
         "both": (instance, (plain, NamedGoes), (sets(plain, "name", ""), *comes_and_goes, *of_instance)),
         "number": (instance, (number, Goes), (sets(Number, "go", go), deletes(Number, "go"), sets(number, "go", 1))),
@@ -207,7 +207,7 @@ calls(); Plain.go = lambda self: 1; calls(); value.name = 1; calls(); del Plain.
 
 
 def test_a_store_asks_again(tmp_path):
-    """Code that another process loads is refused after a member was added or deleted."""
+    """Code that another process loads is rejected after a member was added or deleted."""
     where = {"NBCOMPILE_CACHE_DIR": tmp_path, "NBCOMPILE_WARM_START": "1"}
     for _ in range(2):
         found = python(IN_ANOTHER_PROCESS, **where).split("\n")[:4]

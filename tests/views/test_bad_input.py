@@ -122,8 +122,8 @@ def older(schema):
     "written",
     [older(0), older(99), older("one"), "", "[]", "{}", "not json", '{"schema": 1}', '{"schema": 1, "function": 3}'],
 )
-def test_records_of_other_versions_are_refused_in_one_line(written, tmp_path, capsys):
-    """The command refuses such a record with one line, and writes no page."""
+def test_records_of_other_versions_are_rejected_in_one_line(written, tmp_path, capsys):
+    """The command rejects such a record with one line, and writes no page."""
     path, out = tmp_path / "record.json", tmp_path / "out.html"
     path.write_text(written)
     assert main(["draw", str(path), "-o", str(out)]) != 0

@@ -28,7 +28,7 @@ def test_a_picture_that_fails_is_a_sentence(monkeypatch):
 
 
 def test_sections_are_chosen_by_name():
-    """Several sections may be chosen; an unknown one is refused, and the explanation does not change."""
+    """Several sections may be chosen; an unknown one is rejected, and the explanation does not change."""
     explanation = Explanation(sample_records.simple())
     assert explanation.show("guards,graph").sections == explanation.show("guards", "graph").sections
     assert explanation.show("guards").show().sections is None and explanation.sections is None

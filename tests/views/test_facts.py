@@ -17,7 +17,7 @@ def test_sections_come_in_page_order():
     assert sections.chosen(None) == tuple(sections.SECTIONS)[1:]
 
 
-def test_an_unknown_section_is_refused_by_name():
+def test_an_unknown_section_is_rejected_by_name():
     """The error lists the known sections."""
     with pytest.raises(ValueError, match="no section is named 'grpah'; there are predict, summary, .*timings"):
         sections.chosen(["graph", "grpah"])

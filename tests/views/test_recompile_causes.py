@@ -15,7 +15,7 @@ def branching(x, how):
     return x + 1 if how == "up" else x - len(how)
 
 
-def refused(values):
+def rejected(values):
     """The record of calls that differ in one string, and the recompiled frames."""
     nbcompile.reset()
     compiled, frame_recorder = nbcompile.compile(branching, backend="eager"), api.new_recorder("branching")
@@ -30,7 +30,7 @@ def refused(values):
 @pytest.mark.parametrize("count", [2, SEVERAL + 1])
 def test_one_value_is_one_cause(count):
     """All recompilations for one argument are one cause; several are summarised."""
-    record, again = refused(["up", "a", "bb", "ccc", "dddd", "eeeee"][:count])
+    record, again = rejected(["up", "a", "bb", "ccc", "dddd", "eeeee"][:count])
     (cause,) = recompile_causes.causes(record, again)
     assert list(cause.frames) == again
     assert len(again) == count - 1
@@ -40,7 +40,7 @@ def test_one_value_is_one_cause(count):
 @pytest.mark.compiles
 def test_a_remedy_is_given_once():
     """Several recompilations with the same advice have one sentence."""
-    record, again = refused(["up", "a", "bb", "ccc"])
+    record, again = rejected(["up", "a", "bb", "ccc"])
     (cause,) = recompile_causes.causes(record, again)
     remedies = recompile_causes.remedies_of(cause)
     assert len(remedies) == len(set(remedies))

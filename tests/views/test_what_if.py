@@ -221,7 +221,7 @@ def next_compile(calls, call, dice):
     """A call after some calls of `sizes`: the page's input, and the new entry's symbols, or None."""
     record = recorded(sizes, {}, calls, dice)
     if not what_if.compiled_calls(record):
-        return None  # eager mode refuses all of these calls
+        return None  # eager mode rejects all of these calls
     page = asked(record)
     call = {**call, "x": call["x"].detach()}
     frame = Scope(sizes.__code__, call, globals(), {})
@@ -233,7 +233,7 @@ def next_compile(calls, call, dice):
         nbcompile.compile(sizes, backend="eager")(**call)
     frames = recorder.record().frames[-1:]
     if not frames or frames[0].status != "compiled":
-        return None  # the limit of entries, or a program that refuses each call in eager mode, too
+        return None  # the limit of entries, or a program that rejects each call in eager mode, too
     return page, values, {source for symbol in frames[0].symbols for source in symbol.sources}
 
 

@@ -68,7 +68,7 @@ def load_cache_artifacts(content: bytes) -> CacheArtifacts:
 
     Raises:
         errors.InvalidArchive: it is no archive of ours, damaged or too large; nothing is installed then.
-        OSError: the disk refuses.
+        OSError: the file cannot be written.
     """
     members = _checked(content)
     functions = {path: whole for path, whole in members.items() if isinstance(path, Path)}

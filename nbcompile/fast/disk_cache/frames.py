@@ -33,7 +33,7 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | Sk
     if torch_internals.function_modes() or torch_internals.in_transform() or torch_internals.forward_level() >= 0:
         return None
     failed = cache.failures(frame.code, frame.scope(), key)
-    # The compiler refuses such a call, or raises: what is stored must not hide that.
+    # The compiler runs such a call in eager mode, or raises: what is stored must not hide that.
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
     with of_frame(frame.code) as origin:

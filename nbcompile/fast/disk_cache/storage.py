@@ -115,7 +115,7 @@ def record(path: Path) -> dict[str, Any] | None:
 
 
 def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where: Path | None = None) -> bool:
-    """Store an entry and its record. False, and one warning, where the disk refuses.
+    """Store an entry and its record. False, and one warning, if it cannot be written.
 
     Args:
         key: of the entry.
@@ -134,7 +134,7 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
             _write(where / f"{name}.page", json.dumps(record).encode())
         _write(where / f"{name}.json", text)
     except (OSError, ValueError) as error:
-        warn("refused", f"nothing is kept for the next process: {error}")
+        warn("not written", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
     _used.add(where / f"{name}.json")
@@ -183,7 +183,7 @@ def install(path: Path, whole: bytes) -> None:
     """Write a complete file of another store, at the same path in this one.
 
     Raises:
-        OSError: the disk refuses.
+        OSError: the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(path, whole.partition(b"\n")[2])

@@ -80,7 +80,7 @@ def enqueue(key: str, write: Callable[[], None]) -> None:
 
 
 def flush(key: str | None = None, timeout: float | None = None) -> bool:
-    """Wait until the entries of a key are written, or refused by the disk; without a key, all. Whether they are."""
+    """Wait until the entries of a key are written, or cannot be; without a key, all. Whether they are."""
     queue = _queue
     if not _is_pending(queue, key):
         return True

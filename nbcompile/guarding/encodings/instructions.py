@@ -1,6 +1,6 @@
 """Guards as instructions of the interpreter in C, one function for each kind.
 
-    EQUALS_MATCH  G['k'] == 3      EQUALS 1 3      the value in slot 1 is the number 3, or the call is refused
+    EQUALS_MATCH  G['k'] == 3      EQUALS 1 3      the value in slot 1 is the number 3, or the check fails
 
 A function writes instructions and returns True, or returns False where C cannot evaluate the guard: then C calls the
 predicate in Python. The writer assigns the slots, and loads values into them (``fast/guard_bytecode.py``).

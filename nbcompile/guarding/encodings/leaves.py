@@ -106,7 +106,7 @@ def equals_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def shown(value: object) -> str:
-    """Text of a value; Python refuses to write an int of thousands of digits."""
+    """Text of a value; Python does not write an int of thousands of digits."""
     try:
         return repr(value)
     except ValueError:

@@ -130,7 +130,7 @@ def _print_paths(paths: Iterable[object], options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     found = classroom.report(options.files)
-    for sentence in found.refused:
+    for sentence in found.rejected:
         terminal.print_error(sentence)
     if options.html:
         options.html.write_text(found.as_html(), encoding="utf-8")
@@ -139,4 +139,4 @@ def _report(options: argparse.Namespace) -> int:
         terminal.print_json([dict(zip(found.head(), row, strict=True)) for row in found.rows()])
     else:
         print(found)
-    return 1 if found.refused else 0
+    return 1 if found.rejected else 0

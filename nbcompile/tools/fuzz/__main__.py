@@ -64,7 +64,7 @@ def _one(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         print(units.peer_result(path))
         return 0
     outcome = oracle.examine(program)
-    print(outcome.refused or outcome.difference or "as in eager")
+    print(outcome.eager_error or outcome.difference or "as in eager")
     return 1 if outcome.difference else 0
 
 

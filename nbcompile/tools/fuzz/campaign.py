@@ -57,7 +57,7 @@ class State:
     programs: dict[str, int] = field(default_factory=dict)
     value_sets: dict[str, int] = field(default_factory=dict)
     """Number of sets of values with which tensor programs were called."""
-    refused: dict[str, int] = field(default_factory=dict)
+    eager_errors: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Processor seconds, those of C++ compilers and of reductions included."""
     causes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class Campaign:
     def count(self, kind: str, counted: dict[str, Any]) -> None:
         """Add the counts of a unit."""
         state = self.state
-        for name in ("programs", "value_sets", "refused", "seconds"):
+        for name in ("programs", "value_sets", "eager_errors", "seconds"):
             total = getattr(state, name)
             total[kind] = round(total.get(kind, 0) + counted[name], 2)
         for found in counted["found"]:
@@ -181,9 +181,8 @@ class Campaign:
         state = self.state
         for kind, count in sorted(state.programs.items()):
             rate = count / max(state.seconds.get(kind, 0.0), 0.01)
-            print(
-                f"{kind:8} {count:8} programs, {state.refused[kind]} fail in eager mode, {rate:.1f} a processor second"
-            )
+            failed = f"{state.eager_errors[kind]} fail in eager mode"
+            print(f"{kind:8} {count:8} programs, {failed}, {rate:.1f} a processor second")
         if sets := sum(state.value_sets.values()):
             print(f"tensor programs were called with {sets} sets of values")
         print(f"{sum(state.programs.values()):8} programs in all, {len(state.causes)} causes, {self.new} of them new")
@@ -194,7 +193,13 @@ def _failed(unit: _Unit, how: str) -> dict[str, Any]:
     name = f"{unit.kind} {how}: unit {unit.number}"
     text = f"# {name}: python -m nbcompile.tools.fuzz --seed SEED --unit {unit.kind}/{unit.number}\n"
     seconds = min(time.monotonic() - unit.began, PROCESSOR_SECONDS)  # on a busy machine it may have waited for long
-    return {"programs": 0, "value_sets": 0, "refused": 0, "seconds": seconds, "found": [{"cause": name, "text": text}]}
+    return {
+        "programs": 0,
+        "value_sets": 0,
+        "eager_errors": 0,
+        "seconds": seconds,
+        "found": [{"cause": name, "text": text}],
+    }
 
 
 def _ending(status: int | None) -> str:

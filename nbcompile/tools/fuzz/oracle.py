@@ -1,7 +1,7 @@
 """Oracle: run a program eagerly and compiled, and compare.
 
-    examine(program)    Verdict(refused="", difference=None)         as in eager
-                        Verdict(refused="NameError: ...")            an error in eager mode itself
+    examine(program)    Verdict(eager_error="", difference=None)         as in eager
+                        Verdict(eager_error="NameError: ...")            an error in eager mode itself
                         Verdict(difference=Difference("bits", ...))  a finding
 
 Where last digits may differ, a distance is a bug only if it is larger than the effect of rounding errors in this
@@ -50,7 +50,7 @@ MAGNIFIED = 16
 class Verdict:
     """Verdict of one program."""
 
-    refused: str = ""
+    eager_error: str = ""
     """Reason why eager mode itself fails."""
     difference: Difference | None = None
     observations: int = 0
@@ -305,5 +305,5 @@ EXACT = frozenset(
 def replay(program: Program) -> None:
     """Print what differs: the end of a file that was found."""
     outcome = examine(program)
-    print(outcome.refused or outcome.difference or "as in eager")
+    print(outcome.eager_error or outcome.difference or "as in eager")
     sys.exit(1 if outcome.difference is not None else 0)

@@ -1,6 +1,6 @@
 """Units of work: some programs of a kind, from a seed, played one after another or in batches.
 
-    play_unit("python", 1, 17)    {"programs": 25, "value_sets": 0, "refused": 1, "seconds": 0.9, "found": [...]}
+    play_unit("python", 1, 17)    {"programs": 25, "value_sets": 0, "eager_errors": 1, "seconds": 0.9, "found": [...]}
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/oracle.py
 """
@@ -61,13 +61,13 @@ def play_unit(
     """
     began = _processor_seconds()
     make, count = GENERATORS[kind]
-    programs = value_sets = refused = 0
+    programs = value_sets = eager_errors = 0
     found: list[dict[str, str]] = []
     for number in range(count):
         program = make(f"{seed}/{kind}/{unit}/{number}")
         outcome = oracle.examine(program)
-        if outcome.refused:
-            refused += program.size
+        if outcome.eager_error:
+            eager_errors += program.size
             continue
         programs += program.size
         value_sets += program.value_sets
@@ -78,7 +78,13 @@ def play_unit(
                 seen = {*known, *(earlier["cause"] for earlier in found)}
                 found.append(_described(differing, difference, seen, compare_new))
     seconds = round(_processor_seconds() - began, 3)
-    return {"programs": programs, "value_sets": value_sets, "refused": refused, "seconds": seconds, "found": found}
+    return {
+        "programs": programs,
+        "value_sets": value_sets,
+        "eager_errors": eager_errors,
+        "seconds": seconds,
+        "found": found,
+    }
 
 
 def _processor_seconds() -> float:
@@ -141,6 +147,6 @@ def peer_result(path: str) -> str:
         outcome = oracle.examine(
             program, lambda function: torch.compile(function, backend=program.backend, dynamic=program.dynamic)
         )
-    if outcome.refused:
-        return f"eager refuses: {outcome.refused}"
+    if outcome.eager_error:
+        return f"eager mode fails: {outcome.eager_error}"
     return "as in eager" if outcome.difference is None else f"differs: {outcome.difference}".replace("\n", " ")

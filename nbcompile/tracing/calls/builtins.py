@@ -222,8 +222,8 @@ def _reversed_by_index(tracer: Tracer, value: VariableTracker) -> VariableTracke
     if class_lookup(cls, "__reversed__") is None:
         tracer.raise_exception(TypeError, f"'{value.error_name()}' object is not reversible")
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
-        refusal = "object of type '{}' has no len()" if hasattr(cls, "__getitem__") else "'{}' object is not reversible"
-        tracer.raise_exception(TypeError, refusal.format(value.error_name()))
+        message = "object of type '{}' has no len()" if hasattr(cls, "__getitem__") else "'{}' object is not reversible"
+        tracer.raise_exception(TypeError, message.format(value.error_name()))
     if isinstance(value, ObjectVariable) and _has_own_items(cls):
         return tracer.call_python(polyfills.reversed_by_index, value, value.length(tracer))
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))

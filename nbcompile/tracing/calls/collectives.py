@@ -38,7 +38,7 @@ REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
 Bound = dict[str, VariableTracker]
 
 
-def _refused(name: str, why: str) -> breaks.Unsupported:
+def _unsupported(name: str, why: str) -> breaks.Unsupported:
     context = f"module: {MODULE}, qualname: {name}, skip reason: {why}"
     return breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file=torch.distributed.__file__)
 
@@ -57,7 +57,7 @@ def _of_group(property_name: str, tracer: Tracer, arguments: Arguments, keywords
     values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
     group = _group_of(values[0]) if len(values) == 1 else None
     if group is None:
-        raise _refused(property_name, "the argument is no process group")
+        raise _unsupported(property_name, "the argument is no process group")
     if values[0].source is not None:
         tracer.guard(values[0].source, GuardKind.ID_MATCH, group)
     group_arguments = [group.group_name, property_name]
@@ -85,7 +85,7 @@ def _group_of_ranks(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     is_known = len(known) == 3 and not keywords
     found = torch_internals.registered_group(*known) if is_known else None
     if found is None:
-        raise _refused("_find_or_create_pg_by_ranks_and_tag", "a new group would be created")
+        raise _unsupported("_find_or_create_pg_by_ranks_and_tag", "a new group would be created")
     tracer.depend_on_process("a process group of ranks")
     return tracer.wrap(found, None)
 
@@ -97,20 +97,20 @@ def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments
     """Arguments by name, if the call is one that can be traced."""
     name = function.__name__
     if not torch.distributed.is_initialized():
-        raise _refused(name, "there is no process group")
+        raise _unsupported(name, "there is no process group")
     try:
         bound = inspect.signature(function).bind(*arguments, **keywords).arguments
     except TypeError as error:
-        raise _refused(name, str(error)) from error
+        raise _unsupported(name, str(error)) from error
     given = {key: realise(tracer, value) for key, value in bound.items()}
     group = given.setdefault("group", ConstantVariable(None))
     # In a process that is no member of a group, torch represents it by the number GroupMember.NON_GROUP_MEMBER,
     # and eager mode's call returns immediately with a warning, which cannot be in a graph.
     if not (group.is_constant() and group.constant() is None) and _group_of(group) is None:
-        raise _refused(name, "the process is no member of the group")
+        raise _unsupported(name, "the process is no member of the group")
     asynchronous = given.get("async_op", ConstantVariable(False))
     if not asynchronous.is_constant() or asynchronous.constant():
-        raise _refused(name, "async_op=True returns before it has finished")
+        raise _unsupported(name, "async_op=True returns before it has finished")
     return given
 
 
@@ -118,13 +118,13 @@ def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
     """Break the graph for tensors for which eager mode raises, converts, or differentiates in another way."""
     examples = [value.example for value in values if isinstance(value, TensorVariable)]
     if len(examples) != len(values):
-        raise _refused(name, "an argument is no tensor")
+        raise _unsupported(name, "an argument is no tensor")
     if torch._C.is_grad_enabled() and any(each.requires_grad for each in examples):
-        raise _refused(name, "no gradient flows through its in-place write")
+        raise _unsupported(name, "no gradient flows through its in-place write")
     if any(each.is_sparse or each.is_complex() or not each.is_contiguous() for each in examples):
-        raise _refused(name, "a tensor is sparse, complex or not contiguous")
+        raise _unsupported(name, "a tensor is sparse, complex or not contiguous")
     if len({(each.dtype, each.device) for each in examples}) > 1:
-        raise _refused(name, "tensors have different types or devices")
+        raise _unsupported(name, "tensors have different types or devices")
 
 
 def _reduction(name: str, given: Bound, tracer: Tracer) -> ConstantVariable:
@@ -136,7 +136,7 @@ def _reduction(name: str, given: Bound, tracer: Tracer) -> ConstantVariable:
     value = variable.constant() if variable.is_constant() else getattr(variable, "value", None)
     found = next((each for each in REDUCTIONS if getattr(kinds, each) == value), None)
     if found is None:
-        raise _refused(name, f"the reduction is {value}")
+        raise _unsupported(name, f"the reduction is {value}")
     if variable.source is not None:
         tracer.guard(variable.source, GuardKind.EQUALS_MATCH, value)
     return ConstantVariable(found.lower())
@@ -153,7 +153,7 @@ def _size(given: Bound) -> int:
 
 def _expect_sizes(name: str, holds: bool) -> None:
     if not holds:  # an error in eager mode; with NCCL a dimension more for the ranks is none
-        raise _refused(name, "sizes do not fit")
+        raise _unsupported(name, "sizes do not fit")
 
 
 #      all_gather_into      output [size * n, ...]   the inputs [n, ...] of all ranks, one after the other
@@ -163,7 +163,7 @@ def _is_joined(whole_tensor: VariableTracker, part: VariableTracker, size: int) 
     """True if a tensor is as large as the parts of all ranks, one after the other."""
     assert isinstance(whole_tensor, TensorVariable)
     assert isinstance(part, TensorVariable)
-    rows, *others = part.example.shape or (0,)  # a number is refused, too: there is no first dimension
+    rows, *others = part.example.shape or (0,)  # a number is rejected, too: there is no first dimension
     return tuple(whole_tensor.example.shape) == (rows * size, *others)
 
 
@@ -186,7 +186,7 @@ def _all_gather(function: Any, tracer: Tracer, arguments: Arguments, keywords: K
     given = _bound(function, tracer, arguments, keywords)
     outputs, sent, size = given["tensor_list"], given["tensor"], _size(given)
     if not isinstance(outputs, SequenceVariable):
-        raise _refused(function.__name__, "the results are no list")
+        raise _unsupported(function.__name__, "the results are no list")
     items = [realise(tracer, item) for item in outputs.items]
     _tensors(function.__name__, [*items, sent])
     assert isinstance(sent, TensorVariable)

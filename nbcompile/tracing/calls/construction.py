@@ -132,7 +132,7 @@ def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Key
     given = list(arguments)
     for position in range(len(given))[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
         argument = realise(tracer, given[position])
-        argument.refuse_iteration(tracer)
+        argument.check_iterable(tracer)
         if isinstance(argument, ObjectVariable) and argument.base_items is None:
             iterator = argument.iterate(tracer)
             given[position] = argument if iterator.lacks("__iter__") else iterator

@@ -151,7 +151,7 @@ def _check(
     output = tracer.output
     if output.body is not output.root:
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, "", problem="inside of a function given to an operator")
-    if RETURNED in output.refused:
+    if RETURNED in output.must_break:
         raise breaks.unsupported(breaks.GRADIENT_RETURNED, "")
     walked = _walked(tracer, outputs, inputs)
     # A derivative frees the saved tensors of the nodes that it traverses, unless the graph is retained. A second

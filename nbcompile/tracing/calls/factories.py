@@ -33,7 +33,7 @@ def _maker(function: object) -> None:
     @handles(function)
     def _handler(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
-        OperatorVariable.refuse_leaf(tracer, function, keywords)
+        OperatorVariable.check_no_leaf(tracer, function, keywords)
         if _reads_numbers(tracer, function, data):
             # It reads the data of a list with tensors, and accepts no symbolic bool: the graph stacks them instead.
             return tracer.apply(torch._refs.tensor, arguments, keywords)

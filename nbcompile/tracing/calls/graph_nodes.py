@@ -45,12 +45,12 @@ def create_node(
     tracer: Tracer, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords
 ) -> VariableTracker:
     """Add a node for a call of an operator, and return the tracker of its result."""
-    # The steps: call overrides, refuse arrays, realise the arguments, run the operator on fake tensors, wrap its
+    # The steps: call overrides, reject arrays, realise the arguments, run the operator on fake tensors, wrap its
     # result. If a ``__torch_function__`` of an argument or mode replaces the operator, no node is created.
     answer = overrides.override_of_node(tracer, op, target, arguments, keywords)
     if answer is not None:
         return answer
-    _refuse_arrays(tracer, target, (*arguments, *keywords.values()))
+    _check_no_arrays(tracer, target, (*arguments, *keywords.values()))
     plain = [_deep(tracer, each).proxy() for each in arguments]
     named = {name: _deep(tracer, each).proxy() for name, each in keywords.items()}
     warned = len(tracer.output.warnings)
@@ -81,8 +81,8 @@ def create_node(
     return realise(tracer, out) if out is not None and isinstance(realise(tracer, out), TensorVariable) else computed
 
 
-def _refuse_arrays(tracer: Tracer, target: Any, arguments: Sequence[VariableTracker]) -> None:
-    # An array of NumPy is a tensor of the graph that only its own operators may take: torch refuses a real array, too.
+def _check_no_arrays(tracer: Tracer, target: Any, arguments: Sequence[VariableTracker]) -> None:
+    # An array of NumPy is a tensor of the graph that only its own operators may take: torch rejects a real array, too.
     if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):
         name = getattr(target, "__name__", str(target))
         if getattr(target, "__module__", "") != "_operator" and target is not arrays.array_attribute:

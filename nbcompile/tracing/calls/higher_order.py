@@ -53,14 +53,14 @@ OPERATORS = torch.ops.higher_order
 def capturing_whole(tracer: Tracer) -> ErrorReplacement:
     """Trace for an operator that exists only in a graph: a graph break is an error."""
 
-    def refuse(error: breaks.Unsupported | ObservedException) -> NoReturn:
+    def unsupported_body(error: breaks.Unsupported | ObservedException) -> NoReturn:
         if isinstance(error, breaks.Unsupported):
             message = "\n".join(filter(None, (error.kind.title, error.explanation(), error.context)))
             error.stack = error.stack or tracer.stack()
             raise errors.UncapturedHigherOrderOpError(message, error.stack, error) from None
         raise errors.UncapturedHigherOrderOpError(error.value.describe(), tracer.stack()) from None
 
-    return ErrorReplacement((breaks.Unsupported, ObservedException), refuse)
+    return ErrorReplacement((breaks.Unsupported, ObservedException), unsupported_body)
 
 
 def captured_whole(name: str) -> Callable[[Handler], Handler]:

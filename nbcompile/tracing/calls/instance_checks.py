@@ -164,7 +164,7 @@ def _implements_protocol(tracer: Tracer, value: VariableTracker, wanted: Variabl
     classes = class_values(tracer, wanted)
     for candidate in _parts(classes):
         if isinstance(candidate, types.GenericAlias):
-            break  # refused below
+            break  # rejected below
         if not isinstance(candidate, type) or not instances.is_protocol(candidate):
             continue
         address = wanted.source if classes is candidate else None
@@ -237,7 +237,7 @@ def typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
 def _flat(classes: object) -> list[type]:
     if isinstance(classes, tuple):
         return [each for part in classes for each in _flat(part)]
-    if isinstance(classes, types.GenericAlias):  # list[int]: kept, to be refused
+    if isinstance(classes, types.GenericAlias):  # list[int]: kept, to be rejected
         return [classes]  # type: ignore[list-item]
     return [classes] if isinstance(classes, type) else []
 

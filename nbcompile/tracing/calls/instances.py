@@ -84,7 +84,7 @@ def has_methods_only(cls: type) -> bool:
 
 def protocol_accepts(tracer: Tracer, subclass: type, cls: type) -> bool:
     """Result of a protocol for the class of a value, which ABCMeta caches."""
-    # Not ``issubclass``, which refuses protocols with data members where ``isinstance`` does not.
+    # Not ``issubclass``, which rejects protocols with data members where ``isinstance`` does not.
     return bool(tracer.evaluate(abc.ABCMeta.__subclasscheck__, (cls, subclass)))
 
 

@@ -172,11 +172,11 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     # For a class, both the class itself and its metaclass are possible.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
     if not any(real in kind.__mro__ for kind in kinds):  # CPython calls no ``__instancecheck__``
-        tracer.raise_exception(TypeError, _refused_by_super(real, owner))
+        tracer.raise_exception(TypeError, _super_error(real, owner))
     return SuperVariable(real, owner)
 
 
-def _refused_by_super(cls: type, owner: VariableTracker) -> str:
+def _super_error(cls: type, owner: VariableTracker) -> str:
     if sys.version_info < (3, 13):
         return "super(type, obj): obj must be an instance or subtype of type"
     is_class = isinstance(owner, ClassVariable)

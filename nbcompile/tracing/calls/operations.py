@@ -22,7 +22,7 @@ from nbcompile.tracing.calls import deque_copies, dict_union, numbers
 from nbcompile.tracing.calls.built_in_operands import accepts
 from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS, UNARY, Operator
 from nbcompile.tracing.calls.percent_format import filled
-from nbcompile.tracing.calls.sequence_errors import refuse_sequences
+from nbcompile.tracing.calls.sequence_errors import check_sequences
 from nbcompile.tracing.calls.special_methods import TYPES, behind_proxy, has_method, has_torch_function, special
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
@@ -143,7 +143,7 @@ def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     # other trackers an implementation may be missing: the graph breaks, and Python runs the operator.
     if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _base_implements(symbol, left, right):
         names = f"'{left.error_name()}' and '{right.error_name()}'"
-        refuse_sequences(tracer, symbol, left, right)
+        check_sequences(tracer, symbol, left, right)
         if symbol in COMPARISONS:
             tracer.raise_exception(TypeError, f"'{symbol}' not supported between instances of {names}")
         shown = {"**": "** or pow()", "**=": "**="}.get(symbol, symbol)
@@ -309,9 +309,9 @@ def _containers(
             kind = right if right.cls is torch.Size else left
             return kind.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
-            refuse_sequences(tracer, *written)
+            check_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() if not hasattr(right.value, "__index__"):
-            refuse_sequences(tracer, *written)
+            check_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
             return left.like(left.repeated(tracer, _times(tracer, right)))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():

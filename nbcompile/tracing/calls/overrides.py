@@ -193,7 +193,7 @@ def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[
     arguments: list[Any] = [torch.ones(1) if each else 1 for each in tensors]
     arguments[position] = probe
     if target in (operator.getitem, operator.setitem):
-        # An index that no tensor of one element refuses.
+        # An index that no tensor of one element rejects.
         arguments[1:] = [0, 0.0][: len(tensors) - 1]
     if target in (operator.matmul, operator.imatmul):
         # A matrix product accepts no number: it raises before any override is called.

@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 _REPEATED = (str, bytes, list, tuple, collections.deque)
 
 
-def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
+def check_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
     """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python tries last."""
     kinds = left.python_type(), right.python_type()
     own = next((kind for kind in _REPEATED if issubclass(kinds[0], kind)), None)

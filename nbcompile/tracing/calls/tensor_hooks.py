@@ -98,7 +98,7 @@ def _registering(name: str) -> Special:
 
 
 def _is_plain(tracer: Tracer, tensor: TensorVariable, name: str) -> bool:
-    return name == "register_hook" and name not in tracer.output.refused and tensor.example.requires_grad
+    return name == "register_hook" and name not in tracer.output.must_break and tensor.example.requires_grad
 
 
 def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:

@@ -50,10 +50,10 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if _is_empty(specification):
         return to_text(tracer, value, "")
-    _refuse(tracer, value, specification)
+    _raise_format_error(tracer, value, specification)
 
 
-def _refuse(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> NoReturn:
+def _raise_format_error(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> NoReturn:
     # ``object.__format__`` takes no specification but "".
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
         message = f"unsupported format string passed to {value.type_name()}.__format__"

@@ -96,7 +96,7 @@ class Reconstruction:
         In eager mode ``v.contiguous()`` may be ``v`` itself. As two outputs they would be two tensors after a compiler
         functionalizes in-place writes.
         """
-        self.tracer.output.root.lift(node)  # refuses a node that was created inside of a body
+        self.tracer.output.root.lift(node)  # rejects a node that was created inside of a body
         for at, output in enumerate(self.outputs):
             if output is node or _is_same_tensor(output.meta[EXAMPLE], node.meta[EXAMPLE]):
                 return GraphOutput(at)

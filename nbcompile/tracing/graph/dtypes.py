@@ -1,4 +1,4 @@
-"""Dtypes that fake tensors accept and the real operator refuses: the error is raised while the operator is traced.
+"""Dtypes that fake tensors accept and the real operator rejects: the error is raised while the operator is traced.
 
     torch.ones(3, 3) @ torch.ones(3, 3, dtype=torch.int64)       a product of two dtypes
     cross_entropy(logits, target.int())                          class indices that are neither int64 nor uint8
@@ -6,8 +6,8 @@
     torch.ones(3).add_(1j)                                       the complex result does not fit into the floats
 
 Each operator is tried: it runs once, on small tensors of zeros, for each combination of dtypes that is not float32 or
-only float64. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
-The other way round, real_run.py tries what fake tensors refuse.
+only float64. If it rejects them, the graph breaks and the operator runs in eager mode, where it raises its own error.
+The other way round, real_run.py tries what fake tensors reject.
 
 In torch: checks in aten/src/ATen/native/LinearAlgebra.cpp and LossNLL.cpp; the meta functions of
 torch/_meta_registrations.py have none of them. Read next: nbcompile/tracing/graph/output_graph.py
@@ -34,13 +34,13 @@ class DtypeTrial(TorchDispatchMode):
     """Tries each operator of ATen on real tensors, before it runs on fake ones.
 
     Raises:
-        NotImplementedError: with the operator's text, where it refuses the dtypes.
+        NotImplementedError: with the operator's text, where it rejects the dtypes.
         RuntimeError: an in-place operator has no space for its result.
     """
 
     supports_higher_order_operators = True
-    refusals: ClassVar[dict[Hashable, str | None]] = {}
-    """Message with which each operator refused a combination of dtypes; None if it ran."""
+    messages: ClassVar[dict[Hashable, str | None]] = {}
+    """Message with which each operator rejected a combination of dtypes; None if it ran."""
 
     def __init__(self, see: Callable[[Any, Sequence[Any], Mapping[str, Any]], None]) -> None:
         super().__init__()
@@ -56,12 +56,12 @@ class DtypeTrial(TorchDispatchMode):
             values = tree_leaves((args, keywords))
             if _is_worth_trying(func, values):
                 # Sizes are not in the key, so that a trial serves many calls:
-                # refusals depend on dtypes and numbers of dims.
+                # rejections depend on dtypes and numbers of dims.
                 key = (func, *keywords, *map(_kind, values))
-                if key not in self.refusals:
-                    self.refusals[key] = _try(func, args, keywords)
-                if refusal := self.refusals[key]:
-                    raise NotImplementedError(refusal)
+                if key not in self.messages:
+                    self.messages[key] = _try(func, args, keywords)
+                if message := self.messages[key]:
+                    raise NotImplementedError(message)
             in_place_shapes.check(func, args, keywords)
         self.see(func, args, keywords)
         return func(*args, **keywords)
@@ -83,7 +83,7 @@ def _is_worth_trying(function: torch._ops.OpOverload, values: Sequence[object]) 
 
 
 def _kind(value: object) -> object:
-    """Part of an argument that decides if its dtype is refused."""
+    """Part of an argument that decides if its dtype is rejected."""
     match value:
         case torch.Tensor():
             return value.dtype, value.dim()

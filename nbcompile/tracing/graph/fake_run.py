@@ -58,7 +58,7 @@ class FakeRun:
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
             if name in ("_unpack_dual", "_exit_dual_level"):
-                _refuse_outer_level(name, node.graph)
+                _check_no_outer_level(name, node.graph)
             # The contexts, outermost first: warnings of the operator are collected; a KeyboardInterrupt is delayed,
             # since C++ may call Python that must not raise; tensors are fake; each ATen operator inside is tried on
             # real tensors of its dtypes; sizes stay symbolic.
@@ -71,14 +71,14 @@ class FakeRun:
                 torch_internals.wrapper_overrides_enabled((*fake_arguments, *fake_keywords.values())),
             ):
                 if "out" in fake_keywords and callable(target):
-                    _refuse_other_memory(target, fake_arguments, fake_keywords)
+                    _check_out_size(target, fake_arguments, fake_keywords)
                 if node.op == "call_method":
                     assert isinstance(target, str)
                     result = getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
                 else:
                     assert callable(target)
                     result = target(*fake_arguments, **fake_keywords)
-                _refuse_data(result)
+                _check_is_fake(result)
                 return result
         except RecursionError:  # the tracer's frames fill the stack, too
             raise
@@ -154,8 +154,8 @@ def _explain(error: Exception, name: str, stack: tuple[StackLine, ...]) -> Excep
     return error
 
 
-def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:
-    """Refuse operators that read or end the tangents of a forward-mode AD level which the program entered earlier."""
+def _check_no_outer_level(name: str, graph: torch.fx.Graph) -> None:
+    """Reject operators that read or end the tangents of a forward-mode AD level which the program entered earlier."""
     entered = torch_internals.entered_forward_levels(graph)
     if name == "_exit_dual_level" and entered < 0:
         raise NotImplementedError("the program's own tensors would lose their tangents in the trace")
@@ -163,8 +163,8 @@ def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:
         raise NotImplementedError("fakes of tensors with a tangent have none")
 
 
-def _refuse_data(result: object) -> None:
-    """Refuse a tensor that is not fake, for example one created from the address of a fake tensor's data.
+def _check_is_fake(result: object) -> None:
+    """Reject a tensor that is not fake, for example one created from the address of a fake tensor's data.
 
     A later operator would read its data, but fake tensors have no data: the process would crash.
     """
@@ -173,8 +173,8 @@ def _refuse_data(result: object) -> None:
             raise NotImplementedError("it returns a tensor that is no fake tensor")
 
 
-def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
-    """Refuse an ``out=`` of another size: the call would resize it, which the graph and its guards cannot express."""
+def _check_out_size(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
+    """Reject an ``out=`` of another size: the call would resize it, which the graph and its guards cannot express."""
     trial = pytree.tree_map_only(torch.Tensor, torch.empty_like, keywords["out"])
     function(*arguments, **{**keywords, "out": trial})
     name = getattr(function, "__name__", str(function))

@@ -96,7 +96,7 @@ class OutputGraph:
         self.began_in_inference = torch.is_inference_mode_enabled()
         self.modes: dict[object, tuple[Any, ...]] = {}
         """Inference modes that are active now, each with the transforms of torch.func at its beginning."""
-        self.refused: set[str] = set()
+        self.must_break: set[str] = set()
         """Operations that an earlier attempt traced, and that must break the graph."""
         self.freed_by_gradients: set[Any] = set()
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""

@@ -1,7 +1,7 @@
 """Operators that fail on fake tensors and run on real ones: the graph breaks there, and Python runs them.
 
-    x[torch.tensor([1, 0], dtype=torch.uint8)]      fake tensors refuse an index of uint8
-    x.view(7)                                       real tensors refuse it, too: an error of the program
+    x[torch.tensor([1, 0], dtype=torch.uint8)]      fake tensors reject an index of uint8
+    x.view(7)                                       real tensors reject it, too: an error of the program
 
 In torch: nothing; there each such error is a TorchRuntimeError (get_fake_value in torch/_dynamo/utils.py).
 Read next: nbcompile/tracing/graph/output_graph.py
@@ -28,7 +28,7 @@ def runs_on_data(
 ) -> bool:
     """Return whether an operator of torch's that fails on fake tensors runs on real ones of their sizes, of zeros.
 
-    Fake tensors refuse an index of uint8, a shift of bools and a softmax of bools. What fails here, too, is an error of
+    Fake tensors reject an index of uint8, a shift of bools and a softmax of bools. What fails here, too, is an error of
     the program. False where it is not known: code of the user's, sizes that are data or large, other devices. Symbolic
     sizes are those of the call that is traced: they decide only whether the graph breaks, so no guard is needed.
     """
@@ -62,7 +62,7 @@ def is_of_torch(target: str | Callable[..., object]) -> bool:
         return str(target).startswith("aten.")
     # A method of tensors; builtins of torch's have no module.
     module = "torch" if isinstance(target, str) else getattr(target, "__module__", None) or "torch"
-    # A collective that only fake tensors refuse would wait for the other processes.
+    # A collective that only fake tensors reject would wait for the other processes.
     return module.partition(".")[0] in ("torch", "_operator") and not module.startswith("torch.distributed")
 
 
@@ -85,7 +85,7 @@ def _are_known_and_small(numbers: Sequence[object]) -> bool:
 def _has_small_data(tensor: torch.Tensor) -> bool:
     if not torch_internals.is_plain(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
         return False
-    if tensor.is_conj() or tensor.is_neg():  # operators refuse these bits, and zeros have none
+    if tensor.is_conj() or tensor.is_neg():  # operators reject these bits, and zeros have none
         return False
     numbers = [_hint(number) for number in (*tensor.shape, *tensor.stride())]
     return all(number is not _UNKNOWN for number in numbers) and math.prod(numbers[: tensor.dim()]) <= LARGE
@@ -95,7 +95,7 @@ def _with_data(value: object) -> object:
     if not isinstance(value, torch.Tensor):
         return None if isinstance(value, torch.Generator) else _hint(value)  # the user's generator must not change
     sizes, strides = list(map(_hint, value.shape)), list(map(_hint, value.stride()))
-    # ``view`` depends on the strides; operators in place refuse leaves that require gradients.
+    # ``view`` depends on the strides; operators in place reject leaves that require gradients.
     extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
     zeros = torch.zeros(extent, dtype=value.dtype).as_strided(sizes, strides)
     zeros.requires_grad_(value.requires_grad)

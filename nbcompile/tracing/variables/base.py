@@ -38,7 +38,7 @@ from nbcompile.tracing.variables.class_facts import (
 Arguments = Sequence["VariableTracker"]
 Keywords = Mapping[str, "VariableTracker"]
 
-REFUSALS = {
+TYPE_ERRORS = {
     "__getitem__": "'{}' object is not subscriptable",
     "__setitem__": "'{}' object does not support item assignment",
     "__delitem__": "'{}' object does not support item deletion",
@@ -123,7 +123,7 @@ class VariableTracker:
         if is_method_in_c(cls, name):
             return UntracedMethodVariable(self, name)
         if has_class_members_only(cls):
-            self.refuse_attribute(tracer, name)
+            self.check_attribute(tracer, name)
         raise breaks.unsupported(
             breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
         )
@@ -152,11 +152,11 @@ class VariableTracker:
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         """``value[key]``."""
-        self._refuse(tracer, "__getitem__")
+        self._raise_missing(tracer, "__getitem__")
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         """``value[key] = ...``."""
-        self._refuse(tracer, "__setitem__")
+        self._raise_missing(tracer, "__setitem__")
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         """``del value[key]``."""
@@ -164,22 +164,22 @@ class VariableTracker:
         is_sequence = cls.__flags__ & HEAP_TYPE or hasattr(cls, "__len__")
         if is_sequence and issubclass(key.python_type(), int) and self.lacks("__delitem__"):
             tracer.raise_exception(TypeError, f"'{self.error_name()}' object doesn't support item deletion")
-        self._refuse(tracer, "__delitem__")
+        self._raise_missing(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:
         """True if the class declares that it is not iterable."""
         return self.lacks("__iter__", "__getitem__")
 
-    def refuse_iteration(self, tracer: Tracer) -> None:
+    def check_iterable(self, tracer: Tracer) -> None:
         """Raise the error of ``iter(value)``, if the class declares that it is not iterable."""
         if self.cannot_be_iterated():
-            tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
+            tracer.raise_exception(TypeError, TYPE_ERRORS["__iter__"].format(self.type_name()))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         """``item in value``: without a ``__contains__``, an iterator advances up to the first item that is equal."""
         if self.lacks("__contains__") and not self.lacks("__iter__"):
             return self.search(tracer, self.iterate(tracer), item)
-        self._refuse(tracer, "__contains__", "__iter__", "__getitem__")
+        self._raise_missing(tracer, "__contains__", "__iter__", "__getitem__")
 
     def search(self, tracer: Tracer, items: VariableTracker, item: VariableTracker) -> bool:
         """Advance an iterator up to the first item that is equal; False if there is none."""
@@ -197,7 +197,7 @@ class VariableTracker:
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         """``next(value)``; None where StopIteration would be raised."""
         if self.lacks("__next__"):
-            tracer.raise_exception(TypeError, REFUSALS["__next__"].format(self.type_name()))
+            tracer.raise_exception(TypeError, TYPE_ERRORS["__next__"].format(self.type_name()))
         raise breaks.unsupported(breaks.ITERATOR_INPUT, f"next({self.type_name()})", name=self.type_name())
 
     ending: VariableTracker | None = None
@@ -221,7 +221,7 @@ class VariableTracker:
 
     def length(self, tracer: Tracer) -> VariableTracker:
         """``len(value)``."""
-        self._refuse(tracer, "__len__")
+        self._raise_missing(tracer, "__len__")
 
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
@@ -249,7 +249,7 @@ class VariableTracker:
 
     # -- helpers -------------------------------------------------------------------------
 
-    def refuse_attribute(self, tracer: Tracer, name: str) -> None:
+    def check_attribute(self, tracer: Tracer, name: str) -> None:
         """Raise AttributeError if the value has only the attributes of its class, and the class lacks the name."""
         cls = self.python_type()
         if not is_class_member(cls, name):
@@ -269,10 +269,10 @@ class VariableTracker:
         except NotImplementedError:
             return type(self).__name__
 
-    def _refuse(self, tracer: Tracer, *methods: str) -> NoReturn:
+    def _raise_missing(self, tracer: Tracer, *methods: str) -> NoReturn:
         """Raise Python's TypeError if the class has none of the methods; break if it has one."""
         if self.lacks(*methods):
-            tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.error_name()))
+            tracer.raise_exception(TypeError, TYPE_ERRORS[methods[0]].format(self.error_name()))
         self.no_method(methods[0])
 
     def lacks(self, *methods: str) -> bool:

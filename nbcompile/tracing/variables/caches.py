@@ -77,7 +77,7 @@ class CacheVariable(VariableTracker):
             return BuiltinMethodVariable(self, name)
         if name in ("__doc__", "__module__"):
             return ConstantVariable(getattr(CACHE, name))
-        self.refuse_attribute(tracer, name)
+        self.check_attribute(tracer, name)
         return super().get_attribute(tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:

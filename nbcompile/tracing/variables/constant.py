@@ -126,7 +126,7 @@ class ConstantVariable(VariableTracker):
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if not item.is_constant():
-            self._refuse(tracer, "__contains__", "__iter__", "__getitem__")
+            self._raise_missing(tracer, "__contains__", "__iter__", "__getitem__")
         return bool(tracer.evaluate(lambda value, other: other in value, (self.value, item.constant())))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:

@@ -83,7 +83,7 @@ class ContainerVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__class__":
             return tracer.wrap(self.cls, None)
-        self.refuse_attribute(tracer, name)
+        self.check_attribute(tracer, name)
         if hasattr(self, f"method_{name}") or name in OPERATOR_METHODS:
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)

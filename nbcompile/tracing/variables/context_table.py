@@ -119,13 +119,13 @@ def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: d
     # A call takes effect immediately; the exit of a context manager restores the state.
     mode = (*arguments, *keywords.values())[0]
     if not isinstance(mode, bool):
-        tracer.raise_exception(TypeError, _refusal(torch._C._set_grad_enabled, mode))
+        tracer.raise_exception(TypeError, _error_text(torch._C._set_grad_enabled, mode))
     tracker = EagerGradModeVariable(mode, torch._C.is_grad_enabled())
     tracer.output.state_call(torch._C._set_grad_enabled, (mode,))
     return tracker
 
 
-def _refusal(setter: Callable[..., object], value: object) -> str:
+def _error_text(setter: Callable[..., object], value: object) -> str:
     """Message of a setter for a value that it does not accept."""
     try:
         setter(value)

@@ -32,7 +32,7 @@ def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Argument
 
 
 def _like(tracer: Tracer, value: VariableTracker) -> object:
-    """A real value that a group accepts or refuses as it does the traced one."""
+    """A real value that a group accepts or rejects as it does the traced one."""
     if value.is_constant():
         return value.constant()
     kind = value.python_type()

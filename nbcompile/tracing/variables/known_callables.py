@@ -239,10 +239,10 @@ class UnboundMethodVariable(KnownCallable):
         if not values:
             tracer.evaluate(self.value, (), dict.fromkeys(named))  # Python's own error
         if cls not in values[0].python_type().__mro__:
-            tracer.raise_exception(TypeError, self._refusal(values[0].type_name()))
+            tracer.raise_exception(TypeError, self._error_text(values[0].type_name()))
         return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
 
-    def _refusal(self, given: str) -> str:
+    def _error_text(self, given: str) -> str:
         """CPython's message for an object of another class, which differs for slots (``__len__``) and methods."""
         name, own = self.value.__name__, self.value.__objclass__.__name__
         if isinstance(self.value, types.WrapperDescriptorType):
@@ -296,11 +296,11 @@ class OperatorVariable(KnownCallable):
             and not _learns(tracer, (*arguments, *keywords.values()))
         ):
             return FunctionVariable(body).call(tracer, arguments, keywords)
-        self.refuse_leaf(tracer, self.value, keywords)
+        self.check_no_leaf(tracer, self.value, keywords)
         return tracer.apply(self.value, arguments, keywords)
 
     @staticmethod
-    def refuse_leaf(tracer: Tracer, function: object, keywords: Keywords) -> None:
+    def check_no_leaf(tracer: Tracer, function: object, keywords: Keywords) -> None:
         """Break at ``torch.ones(3, requires_grad=True)``."""
         leaf = keywords.get("requires_grad")
         if leaf is not None and realise(tracer, leaf).truth(tracer):

@@ -104,7 +104,7 @@ class NdarrayVariable(VariableTracker):
         if callable(getattr(self.python_type(), name, None)):
             return BuiltinMethodVariable(self, name)
         if self.cls in (None, self.python_type()):
-            self.refuse_attribute(tracer, name)
+            self.check_attribute(tracer, name)
         raise breaks.unsupported(breaks.NDARRAY_ATTRIBUTE, f"var_getattr {self.describe()} {name}", name=name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -38,7 +38,7 @@ from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, re
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables import special_results
 from nbcompile.tracing.variables.base import (
-    REFUSALS,
+    TYPE_ERRORS,
     Arguments,
     Keywords,
     LazyVariable,
@@ -82,7 +82,7 @@ DEQUE_COPIES: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 """Methods of deques whose result is of the object's own class."""
 IN_PLACE = ("__iadd__", "__imul__", "__ior__", "__iand__", "__ixor__", "__isub__")
-OF_NONE = {"__contains__": "'{}' object is not a container", "__iter__": REFUSALS["__iter__"]}
+OF_NONE = {"__contains__": "'{}' object is not a container", "__iter__": TYPE_ERRORS["__iter__"]}
 """Python's messages for a special method that is None; it calls the others."""
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
@@ -567,7 +567,7 @@ class ObjectVariable(VariableTracker):
         # (``__hash__ = None``) forbids the operation.
         found = self.on_class(tracer, name)
         if found is MISSING or found is None:
-            message = REFUSALS.get(name, f"'{{}}' object does not support {name}")
+            message = TYPE_ERRORS.get(name, f"'{{}}' object does not support {name}")
             if found is None:
                 message = OF_NONE.get(name, "'NoneType' object is not callable")
             tracer.raise_exception(TypeError, message.format(self.cls.__name__))
@@ -613,7 +613,7 @@ class ObjectVariable(VariableTracker):
             iterator = self.iterate(tracer)
         except ObservedException as error:
             if issubclass(error.value.python_type(), TypeError):  # whatever its message is
-                tracer.raise_exception(TypeError, REFUSALS["__contains__"].format(self.type_name()))
+                tracer.raise_exception(TypeError, TYPE_ERRORS["__contains__"].format(self.type_name()))
             raise
         return self.search(tracer, iterator, item)
 
@@ -623,15 +623,15 @@ class ObjectVariable(VariableTracker):
             if iterator.lacks("__next__"):
                 tracer.raise_exception(TypeError, f"iter() returned non-iterator of type '{iterator.type_name()}'")
             return iterator
-        self.refuse_iteration(tracer)
+        self.check_iterable(tracer)
         if self.has_special(tracer, "__getitem__"):
             return tracer.iterate_by_index(self)
         tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
 
-    def refuse_iteration(self, tracer: Tracer) -> None:
-        super().refuse_iteration(tracer)
+    def check_iterable(self, tracer: Tracer) -> None:
+        super().check_iterable(tracer)
         if class_lookup(self.cls, "__iter__") is None:
-            tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
+            tracer.raise_exception(TypeError, TYPE_ERRORS["__iter__"].format(self.type_name()))
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
         if not isinstance(class_lookup(self.cls, "__len__"), types.FunctionType):

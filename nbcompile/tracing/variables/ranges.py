@@ -40,7 +40,7 @@ class RangeVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return ConstantVariable(getattr(self.value, name))
-        self.refuse_attribute(tracer, name)
+        self.check_attribute(tracer, name)
         if name != "__class__" and callable(getattr(range, name)):
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)

@@ -99,7 +99,7 @@ class SymbolicVariable(VariableTracker):
         if self.python_type() is int and name in ("real", "imag", "numerator", "denominator"):
             known = {"imag": ConstantVariable(0), "denominator": ConstantVariable(1)}
             return known.get(name, self)
-        self.refuse_attribute(tracer, name)
+        self.check_attribute(tracer, name)
         if (name in UNARY or name in BINARY or name in OF_INTS) and hasattr(self.python_type(), name):
             return NumberMethodVariable(self, name)
         return ConstantVariable(self.specialise()).get_attribute(tracer, name)

@@ -74,7 +74,7 @@ def _is_set_to(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, key
     raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, context, name="is_set_to", type="Tensor")
 
 
-def _refuse_arguments(
+def _check_no_arguments(
     tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> None:
     """Raise the TypeError of a method without arguments."""
@@ -85,14 +85,14 @@ def _refuse_arguments(
 
 @method("numel", "nelement")
 def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    _refuse_arguments(tracer, torch.Tensor.numel, arguments, keywords)
+    _check_no_arguments(tracer, torch.Tensor.numel, arguments, keywords)
     count = tensor.example.numel()
     return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
 
 
 @method("storage_offset")
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    _refuse_arguments(tracer, torch.Tensor.storage_offset, arguments, keywords)
+    _check_no_arguments(tracer, torch.Tensor.storage_offset, arguments, keywords)
     offset = tensor.example.storage_offset()
     # The storage offset of an input is in no tensor guard.
     if tensor.source is not None and isinstance(offset, int):
@@ -155,7 +155,7 @@ def _requires_grad(
     # ``requires_grad_`` of an input changes an object from outside; of a result, only ``True`` is traced.
     if tensor.source is not None or not wanted:
         raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
-    if "requires_grad_" in tracer.output.refused:
+    if "requires_grad_" in tracer.output.must_break:
         raise breaks.unsupported(breaks.LEAF_LEAKS, f"call_method {tensor.describe()} requires_grad_")
     # Functionalization allows requires_grad_ only between these two calls.
     for function, setting in LEAF_STEPS:
@@ -314,8 +314,8 @@ def _number(name: str, kind: type | None) -> Special:
             return tracer.apply_method("item", (tensor,))
         example = tensor.example
         count = example.numel()
-        refused = name == "__index__" and (example.is_floating_point() or example.is_complex())
-        if refused or (isinstance(count, int) and count != 1):
+        rejected = name == "__index__" and (example.is_floating_point() or example.is_complex())
+        if rejected or (isinstance(count, int) and count != 1):
             # By its number of elements and its kind, with torch's message.
             tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=example.dtype), name), ())
         owner: VariableTracker = tensor

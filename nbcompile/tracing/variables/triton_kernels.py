@@ -51,7 +51,7 @@ class TritonKernelVariable(VariableTracker):
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if self.grid is not None:
-            raise self._refused("it has a grid already")
+            raise self._unsupported("it has a grid already")
         launcher = TritonKernelVariable(self.kernel, self.source, self)
         launcher.grid = key
         return launcher
@@ -71,7 +71,7 @@ class TritonKernelVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if self.grid is None:
-            raise self._refused("it is called without a grid")
+            raise self._unsupported("it is called without a grid")
         return self._launch(tracer, self.grid, arguments, dict(keywords))
 
     def _run(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -79,13 +79,13 @@ class TritonKernelVariable(VariableTracker):
         named = dict(keywords)
         grid, warmup = named.pop("grid", None), named.pop("warmup", None)
         if grid is None or (warmup is not None and warmup.constant()):
-            raise self._refused("it is only prepared, and not launched")
+            raise self._unsupported("it is only prepared, and not launched")
         return self._launch(tracer, grid, arguments, named)
 
     def _launch(self, tracer: Tracer, grid: VariableTracker, arguments: Arguments, named: Given) -> VariableTracker:
         obstacle = _obstacle(self.kernel)
         if obstacle:
-            raise self._refused(obstacle)
+            raise self._unsupported(obstacle)
         names = list(self.kernel.arg_names)
         given = dict(zip(names, (realise(tracer, argument) for argument in arguments), strict=False))
         given |= {name: realise(tracer, each) for name, each in named.items()}
@@ -94,7 +94,7 @@ class TritonKernelVariable(VariableTracker):
         defaults = {parameter.name: parameter.default for parameter in function.params if parameter.has_default}
         unknown = given.keys() - set(names) - set(OPTIONS)
         if unknown or len(arguments) > len(names):
-            raise self._refused(f"it has no parameter {', '.join(sorted(unknown)) or 'for the last argument'}")
+            raise self._unsupported(f"it has no parameter {', '.join(sorted(unknown)) or 'for the last argument'}")
         # A default is used only if neither the call nor a heuristic sets the argument.
         given = {name: tracer.constant_or_wrap(value) for name, value in defaults.items()} | given
         # A grid may be a function of the constants (lambda meta:
@@ -140,10 +140,10 @@ class TritonKernelVariable(VariableTracker):
             chosen = {name: tracer.constant_or_wrap(value) for name, value in config.items()}
             grid = realise(tracer, tracer.call(grid, [_dictionary(tracer, given | chosen)]))
         if not isinstance(grid, SequenceVariable):
-            raise self._refused("its grid is no tuple")
+            raise self._unsupported("its grid is no tuple")
         numbers = [realise(tracer, number).proxy() for number in grid.unpack(tracer)]
         if not 1 <= len(numbers) <= 3:
-            raise self._refused(f"its grid has {len(numbers)} dimensions")
+            raise self._unsupported(f"its grid has {len(numbers)} dimensions")
         return (*numbers, *[1] * (3 - len(numbers)))
 
     def _divided(self, given: Given) -> tuple[dict[str, object], dict[str, object]]:
@@ -158,10 +158,10 @@ class TritonKernelVariable(VariableTracker):
             elif isinstance(tracker, ObjectVariable) and type(tracker.value).__module__.startswith("triton."):
                 constants[name] = tracker.value  # tl.float32
             else:
-                raise self._refused(f"its argument {name} is a {tracker.type_name()}")
+                raise self._unsupported(f"its argument {name} is a {tracker.type_name()}")
         return of_graph, constants
 
-    def _refused(self, problem: str) -> breaks.Unsupported:
+    def _unsupported(self, problem: str) -> breaks.Unsupported:
         name = f"the Triton kernel {function_of(self.kernel).__name__}"
         return breaks.unsupported(breaks.BODY_MISUSE, self.describe(), name=name, problem=problem)
 

@@ -48,7 +48,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
             dicts.plain.add(id(value))
             return make(tracer, value, source)
         if type(value) is not dict:  # its methods may run any code
-            _refuse(f"{type(value).__name__} that is the __dict__ of an object")
+            _unsupported(f"{type(value).__name__} that is the __dict__ of an object")
         # Remembered first: wrapping finds the window for this value and only adds the guard.
         window = _window(tracer, owner)
         tracer.side_effects.remember(value, window)
@@ -57,7 +57,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
     if is_instance(value, dict):
         dicts.look_at_owners()
         if id(value) in dicts.owners:
-            _refuse(f"{type(value).__name__} that is the __dict__ of an object")
+            _unsupported(f"{type(value).__name__} that is the __dict__ of an object")
     if is_instance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
         return tracker
     dicts.unread.append(AttributeOwner(value, tracker))
@@ -74,16 +74,16 @@ def _tie(tracer: Tracer, owner: AttributeOwner) -> None:
     other = tracer.side_effects.attribute_dicts.owners[id(members)]
     if other.value is not owner.value:
         if tracer.side_effects.stored_attributes(other.tracker):
-            _refuse("two objects with one __dict__")
+            _unsupported("two objects with one __dict__")
         tracer.side_effects.attribute_dicts.shared |= {id(other.tracker.identity()), id(owner.tracker.identity())}
     known = tracer.side_effects.known(members)
     if known is not None and type(members) is not dict and not isinstance(known, SelfDictVariable):
-        _refuse(f"{type(members).__name__} that is the __dict__ of an object")
+        _unsupported(f"{type(members).__name__} that is the __dict__ of an object")
     if type(known) is not DictVariable:
         return
     # Its items have been replaced by the program's own, which the object's attributes would have to follow.
     if known.changed:
-        _refuse("dict that is the __dict__ of an object")
+        _unsupported("dict that is the __dict__ of an object")
     window = _window(tracer, owner)
     if known.source is not None and window.source is not None:
         tracer.guard(known.source, GuardKind.OBJECT_ALIASING, window.source)
@@ -109,7 +109,7 @@ def _window(tracer: Tracer, owner: AttributeOwner) -> DictVariable:
         found = None
     if isinstance(found, DictVariable) and type(found) is not DictVariable:
         return found
-    _refuse("dict that is the __dict__ of an object")
+    _unsupported("dict that is the __dict__ of an object")
 
 
 def _attribute_of(tracker: VariableTracker) -> Look:
@@ -117,5 +117,5 @@ def _attribute_of(tracker: VariableTracker) -> Look:
     return lambda tracer, name, value: tracer.wrap(value, None if base is None else AttrSource(base, name))
 
 
-def _refuse(name: str) -> NoReturn:
+def _unsupported(name: str) -> NoReturn:
     raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, name, name=name)

@@ -47,7 +47,7 @@ def test_a_common_prefix_is_one_row_before_those_that_need_it():
     assert addresses.read(data, known(Holder([3, 4])))[1:] == [part, ItemSource(part, 0), ItemSource(part, 1)]
 
 
-def test_another_class_on_the_way_is_refused():
+def test_another_class_on_the_way_is_rejected():
     """A tuple needs another accessor than a list, so the entry is not valid for this call."""
     data = table_of(Holder([1]), ItemSource(AttrSource(X, "part"), 0))
     with pytest.raises(Unreadable, match="x'\\].part is a tuple"):

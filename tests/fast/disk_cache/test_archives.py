@@ -212,7 +212,7 @@ KEY = "0" * 40
         f"kernels/{KEY}.so\n",
     ],
 )
-def test_names_that_are_not_of_the_stores_are_refused(stores, name):
+def test_names_that_are_not_of_the_stores_are_rejected(stores, name):
     """An archive with one invalid name writes nothing."""
     content = archive_of((f"kernels/{KEY}.cpp", b"int x;"), (name, b"x"))
     with pytest.raises(errors.InvalidArchive, match="Nothing was installed"):
@@ -221,13 +221,13 @@ def test_names_that_are_not_of_the_stores_are_refused(stores, name):
 
 
 @pytest.mark.fast_path
-def test_damage_anywhere_is_refused_or_harmless(stores, monkeypatch, tmp_path):
+def test_damage_anywhere_is_rejected_or_harmless(stores, monkeypatch, tmp_path):
     """An archive with one changed byte installs nothing or the original files; a truncated one installs nothing."""
     content = saved()
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "whole"))
     nbcompile.load_cache_artifacts(content)
     whole = files(tmp_path / "whole")
-    refused = 0
+    rejected = 0
     for step in range(24):
         folder = tmp_path / f"damaged{step}"
         monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(folder))
@@ -236,17 +236,17 @@ def test_damage_anywhere_is_refused_or_harmless(stores, monkeypatch, tmp_path):
         try:
             nbcompile.load_cache_artifacts(damaged)
         except errors.InvalidArchive:
-            refused += 1
+            rejected += 1
             assert not folder.exists()
         else:
             assert set(files(folder).items()) <= set(whole.items())
         with pytest.raises(errors.InvalidArchive):
             nbcompile.load_cache_artifacts(content[:position])
-    assert refused > 12
+    assert rejected > 12
 
 
-def test_an_entry_with_another_entrys_file_is_refused(stores, monkeypatch, tmp_path):
-    """The checksum of a function's file includes its name, so the file of another function is refused."""
+def test_an_entry_with_another_entrys_file_is_rejected(stores, monkeypatch, tmp_path):
+    """The checksum of a function's file includes its name, so the file of another function is rejected."""
     text = b'{"a": 1}'
     own = store.checksum(f"{KEY}/{KEY[:20]}.json", text).encode() + b"\n" + text
     artifacts = nbcompile.load_cache_artifacts(archive_of((f"functions/{KEY}/{KEY[:20]}.json", own)))
@@ -255,7 +255,7 @@ def test_an_entry_with_another_entrys_file_is_refused(stores, monkeypatch, tmp_p
         nbcompile.load_cache_artifacts(archive_of((f"functions/{KEY}/{'1' * 20}.json", own)))
 
 
-def test_archives_that_are_too_large_are_refused_unread(stores):
+def test_archives_that_are_too_large_are_rejected_unread(stores):
     """The sizes in the headers of the members are added up first."""
     content = archive_of(*((f"kernels/{digit * 40}.so", bytes(1 << 19)) for digit in "0123456789"))
     with (
@@ -266,7 +266,7 @@ def test_archives_that_are_too_large_are_refused_unread(stores):
     assert not stores.exists()
 
 
-def test_a_member_that_declares_too_little_is_refused(stores):
+def test_a_member_that_declares_too_little_is_rejected(stores):
     """A member that unpacks to more data than its header says, as in a zip bomb, is not read beyond that size."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -277,8 +277,8 @@ def test_a_member_that_declares_too_little_is_refused(stores):
     assert not stores.exists()
 
 
-def test_two_files_of_one_name_are_refused(stores):
-    """An archive with two files of the same name is refused."""
+def test_two_files_of_one_name_are_rejected(stores):
+    """An archive with two files of the same name is rejected."""
     with pytest.warns(UserWarning, match="Duplicate name"):
         content = archive_of((f"kernels/{KEY}.so", b"one"), (f"kernels/{KEY}.so", b"two"))
     with pytest.raises(errors.InvalidArchive, match="is there twice"):

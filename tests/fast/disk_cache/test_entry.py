@@ -313,7 +313,7 @@ def f(x):
 """
 
 
-def test_what_training_refuses_is_refused(process):
+def test_what_training_rejects_is_rejected(process):
     """Second derivatives and mutated saved tensors are errors; outputs without a gradient have none."""
     process(SAVED).call("f", torch.ones(3, requires_grad=True))
     later = process(SAVED)
@@ -348,7 +348,7 @@ def test_the_page_is_told_again(process):
     assert was.store == entry.STORED
 
 
-REFUSED = {
+REJECTED = {
     "the backend": (FUNCTION, {"backend": "eager"}, "generates no code"),
     "an id": ("def f(x, o=object()): return x + (id(o) > 0)", {}, "the id of an object"),
     "a constant result": (
@@ -372,10 +372,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize("what", REJECTED)
 def test_what_means_nothing_elsewhere_is_not_kept(process, what):
     """The record contains the reason."""
-    source, options, reason = REFUSED[what]
+    source, options, reason = REJECTED[what]
     first = process(source)
     first.call("f", torch.randn(4, 8), **options)
     assert first.reasons[0].startswith("not stored in the compile cache: ")

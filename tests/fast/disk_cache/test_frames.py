@@ -93,7 +93,7 @@ def test_under_a_mode_or_a_transform_nothing_is_looked_for(process, asked):
 
 @pytest.mark.filterwarnings("ignore::nbcompile.errors.RecompileLimitWarning")
 def test_at_the_limit_of_recompiles_nothing_is_looked_for(process, asked):
-    """At the recompile limit the compiler refuses the call, and a stored entry must not hide that."""
+    """At the recompile limit the compiler rejects the call, and a stored entry must not hide that."""
     run = process(PROGRAM)
     with config.patch(recompile_limit=1):
         run.call("fixed", X, dynamic=False)

@@ -41,11 +41,11 @@ def read_with_a_warning(path):
 def test_an_error_of_the_process_leaves_the_file(entry, number, monkeypatch):
     """The warning has the reason, once; the entry is used after the reason is gone."""
 
-    def refuse(path, most):
+    def reject(path, most):
         raise OSError(number, os.strerror(number), str(path))
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "read", refuse)
+        patch.setattr(store, "read", reject)
         content, said = read_with_a_warning(entry)
         assert content is None
         assert said == [f"{entry} is not used in this process: {os.strerror(number)}"]
@@ -80,11 +80,11 @@ def test_no_descriptor_is_left(entry):
 def test_a_complete_file_is_no_damage(entry, step, error, reason, monkeypatch):
     """A file is not removed if the process lacks memory or stack to read it; the warning has the reason."""
 
-    def refuse(*arguments):
+    def reject(*arguments):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(*((store, "read", refuse) if step == "read" else (storage.json, "loads", refuse)))
+        patch.setattr(*((store, "read", reject) if step == "read" else (storage.json, "loads", reject)))
         assert read_with_a_warning(entry) == (None, [f"{entry} is not used in this process: {reason}"])
         assert entry.exists()
     assert storage.read(entry) == {"guards": []}

@@ -38,7 +38,7 @@ def read(text, frame) -> FrameCheck | None:
 
 @pytest.mark.parametrize(("kind", "expected", "traced", "good", "bad"), CASES)
 def test_each_kind_is_read_at_another_value(kind, expected, traced, good, bad):
-    """A guard of each kind that is loaded at one value refuses all values that the compiled guard refuses."""
+    """A guard of each kind that is loaded at one value rejects all values that the compiled guard rejects."""
     guards = (Guard(V, kind, expected),)
     try:
         text = written(guards, frame_of(traced))
@@ -74,7 +74,7 @@ TENSORS = [
 @pytest.mark.parametrize("traced", TENSORS, ids=str)
 @pytest.mark.parametrize("strided", [True, False])
 def test_a_tensor_differs_from_every_other(traced, strided):
-    """A tensor with another rank, size, stride, dtype, class, gradient, layout, device or conjugation is refused."""
+    """A tensor with another rank, size, stride, dtype, class, gradient, layout, device or conjugation is rejected."""
     strides = tuple(traced.stride()) if strided and traced.layout is torch.strided else None
     guards = (Guard(V, K.TENSOR_MATCH, TensorFacts(tuple(traced.shape), strides)),)
     text, compiled = written(guards, frame_of(traced)), build_check(guards, frame_of(traced))

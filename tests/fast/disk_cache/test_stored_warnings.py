@@ -131,8 +131,8 @@ def test_a_warning_that_is_not_made_of_a_text_is_not_storable():
         stored_warnings.write([row("own", local)], row.__code__)
 
 
-def test_a_filter_that_raises_refuses_the_entry():
-    """Ignored warnings are removed; one that would be raised refuses the entry."""
+def test_a_filter_that_raises_rejects_the_entry():
+    """Ignored warnings are removed; one that would be raised rejects the entry."""
     found = [row("one"), row("two", DeprecationWarning)]
     with warnings.catch_warnings():
         warnings.simplefilter("always")

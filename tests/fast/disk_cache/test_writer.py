@@ -216,7 +216,7 @@ def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monk
     nbcompile.reset()
 
     def fails():
-        raise errors.StoreWarning("refused")
+        raise errors.StoreWarning("rejected")
 
     writer.enqueue("some key", fails)
     run(FUNCTION, "g", X)
@@ -357,11 +357,11 @@ def test_without_threads_it_is_written_at_once(process, tmp_path, monkeypatch):
     """No thread can be started at the end of the interpreter, so the entry is written at once."""
     nbcompile.reset()
 
-    def refuse(thread):
+    def reject(thread):
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(threading.Thread, "start", reject)
         writer.enqueue("key", lambda: storage.add("key", {}, None) and None)
         assert len(entries(tmp_path)) == 1
         assert writer.flush()

@@ -100,8 +100,8 @@ def prepared(shared: int = 0) -> object:
 
 @pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", OF_A_MODULE)
-def test_shared_memory_that_is_refused(here, result):
-    """If shared memory is refused, the error names the kernel; the next attempt succeeds."""
+def test_shared_memory_that_is_rejected(here, result):
+    """If shared memory is rejected, the error names the kernel; the next attempt succeeds."""
     prepared()
     here.driver.fail("cuFuncSetAttribute", result)
     kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR

@@ -265,7 +265,7 @@ def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, resu
 @pytest.mark.parametrize("result", NOT_LOST)
 @pytest.mark.parametrize("function", IN_A_REPLAY)
 def test_a_replay_that_fails_is_plain_launches(here, function, result):
-    """If the driver refuses a replay, kernels are launched instead: the replay has run nothing."""
+    """If the driver rejects a replay, kernels are launched instead: the replay has run nothing."""
     compiled = replayed(4)
     x = torch.randn(8, 32, device="cuda")
     before = x.cpu()

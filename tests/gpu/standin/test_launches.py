@@ -180,7 +180,7 @@ def test_a_symbolic_size_is_an_argument_and_the_grid_follows_it(here):
 
 
 def test_an_empty_tensor_launches_nothing(here):
-    """A graph with an empty tensor launches nothing, because CUDA refuses a grid of 0."""
+    """A graph with an empty tensor launches nothing, because CUDA rejects a grid of 0."""
     compiled = nbcompile.compile(lambda x: x + 1)
     assert compiled(torch.randn(0, 4, device="cuda")).shape == (0, 4)
     assert launches(here.driver.log()) == []

@@ -293,7 +293,7 @@ def are_launched(here, group):
 
 
 def test_a_capture_that_ends_before_the_wait_leads_to_plain_launches(here, monkeypatch):
-    """If the driver refuses the capture, kernels are launched, with right results."""
+    """If the driver rejects the capture, kernels are launched, with right results."""
     monkeypatch.setattr(capture_limits, "_collective_reason", lambda graph_module: "")
     x, y = inputs()
     with StreamGroup(here).installed():

@@ -30,6 +30,6 @@ class Loud(list):
     (K.SET_ORDER, (1,), {1}, {1.0}),
 ])  # fmt: skip
 def test_a_leaf_distinguishes_similar_containers(kind, expected, value, other):
-    """The predicate accepts the traced container, and refuses another one with equal items."""
+    """The predicate accepts the traced container, and rejects another one with equal items."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)

@@ -24,7 +24,7 @@ K, X = GuardKind, LocalSource("x")
     (K.TUPLE_ITERATOR_LEN, 2, iter((1, 2)), iter((1,))),
 ])  # fmt: skip
 def test_a_leaf_distinguishes_similar_values(kind, expected, value, other):
-    """The predicate accepts the traced value and refuses the other one; the text names the source."""
+    """The predicate accepts the traced value and rejects the other one; the text names the source."""
     prepared = leaf(Guard(X, kind, expected), "L['x']", value)
     assert prepared.holds(value) and not prepared.holds(other)
     assert "L['x']" in prepared.text

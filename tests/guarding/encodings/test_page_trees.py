@@ -30,7 +30,7 @@ def test_equal_sets_are_spelled_alike():
 
 
 @pytest.mark.parametrize("value", [object(), [1], "a" * 300, (object(),)], ids=["object", "list", "long", "tuple"])
-def test_what_cannot_be_spelled_is_refused(value):
+def test_what_cannot_be_spelled_is_rejected(value):
     """A value that is no short constant raises an error; the page uses the result of the predicate instead."""
     with pytest.raises(NotExpressible):
         spelled(value)

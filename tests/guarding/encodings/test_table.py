@@ -1,4 +1,4 @@
-"""Each kind of guard in each encoding: the traced call is accepted, and every change of it is refused.
+"""Each kind of guard in each encoding: the traced call is accepted, and every change of it is rejected.
 
 The encodings are the C++ tree and its predicates, the sentence, the page's tree, the instructions in C, and the disk.
 """
@@ -47,8 +47,8 @@ def test_no_writer_of_the_fast_path_has_rows_of_its_own():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore")
-def test_each_encoding_refuses_each_change(name, monkeypatch):
-    """Each encoding of a compiled program's guards accepts its call, and refuses a call that breaks a guard."""
+def test_each_encoding_rejects_each_change(name, monkeypatch):
+    """Each encoding of a compiled program's guards accepts its call, and rejects a call that breaks a guard."""
     function, arguments, kind = PROGRAMS[name]
     mutations = Mutations(stages.guarding.build_check)
     monkeypatch.setattr(stages.guarding, "build_check", mutations)
@@ -58,4 +58,4 @@ def test_each_encoding_refuses_each_change(name, monkeypatch):
     nbcompile.reset()
     assert not mutations.wrong, mutations.wrong[:5]
     assert mutations.tried[kind] or {reason for of, reason in mutations.not_tried if of is kind} <= set(UNBREAKABLE)
-    print({encoding: count for encoding, count in mutations.refused_by.items() if encoding[0] is kind})
+    print({encoding: count for encoding, count in mutations.rejected_by.items() if encoding[0] is kind})

@@ -1014,8 +1014,8 @@ def breaks_in_a_context_and_an_exception_behind_them(x):
 
 
 @torch._dynamo.disable
-def _refusing(x):
-    raise ValueError("refused")
+def _rejecting(x):
+    raise ValueError("rejected")
 
 
 @case((torch.arange(3.0),))
@@ -1024,7 +1024,7 @@ def a_broken_call_in_a_context_raises_for_the_handler_around_it(x):
     try:
         with torch.no_grad():
             y = y.sin()
-            _refusing(y)
+            _rejecting(y)
     except ValueError as error:
         return y + 1, str(error), torch.is_grad_enabled()
     return y
@@ -1037,7 +1037,7 @@ def a_break_before_a_broken_call_in_a_context(x):
             y = x.sin()
             torch._dynamo.graph_break()
             y = y.cos()
-            _refusing(y)
+            _rejecting(y)
     except ValueError as error:
         return x + 1, str(error), torch.is_grad_enabled()
     return y

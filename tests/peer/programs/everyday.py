@@ -902,7 +902,7 @@ def trees_of_named_tuples(tree):
 
 @case((M(),))
 def jacobian_of_a_function(x):
-    # torch's fake tensors refuse a vmapped hessian. When its objects are collected, dispatch keys
+    # torch's fake tensors reject a vmapped hessian. When its objects are collected, dispatch keys
     # of the oracle's thread stay excluded, and every later program would fail.
     f = lambda row: (row.sin() * row.sum()).cumsum(0)
     return torch.func.vmap(torch.func.jacrev(f))(x), torch.func.hessian(lambda r: (r**3).sum())(x[0])

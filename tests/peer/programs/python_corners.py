@@ -31,7 +31,7 @@ def deque_that_is_full(x):
 
 
 @case(torch_differs="the text of an error")
-def mappings_that_refuse(x):
+def mappings_that_reject(x):
     told = []
     ordered = collections.OrderedDict(a=1, b=2)
     for attempt in (

@@ -36,7 +36,7 @@ def marked(mark, shape, *arguments, **keywords):
     return call
 
 
-def refused(call):
+def rejected(call):
     """The same call; an error of the compiler becomes its result as text. (Eager mode raises none.)"""
 
     def told(compiled):
@@ -481,7 +481,7 @@ def marked_with_bounds():
     def f(x):
         return x * 2
 
-    return f, [refused(marked("mark_dynamic", (n, 3), 0, min=3, max=6)) for n in (4, 5, 6, 7)]
+    return f, [rejected(marked("mark_dynamic", (n, 3), 0, min=3, max=6)) for n in (4, 5, 6, 7)]
 
 
 @program()
@@ -505,7 +505,7 @@ def marked_and_made_constant():
     def f(x):
         return x + torch.ones(5)
 
-    return f, [refused(marked("mark_dynamic", (5,), 0))]
+    return f, [rejected(marked("mark_dynamic", (5,), 0))]
 
 
 @program(oracle="torch.compile")
@@ -515,7 +515,7 @@ def marked_and_compared_with_a_constant():
             return x
         return x + 1
 
-    return f, [refused(marked("mark_dynamic", (5,), 0))]
+    return f, [rejected(marked("mark_dynamic", (5,), 0))]
 
 
 @program(oracle="torch.compile")
@@ -523,7 +523,7 @@ def bounds_that_the_code_narrows():
     def f(x):
         return x * 2 if x.shape[0] > 6 else x
 
-    return f, [refused(marked("mark_dynamic", (n,), 0, min=2, max=16)) for n in (8, 5)]
+    return f, [rejected(marked("mark_dynamic", (n,), 0, min=2, max=16)) for n in (8, 5)]
 
 
 @program()

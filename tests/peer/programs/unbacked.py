@@ -84,7 +84,7 @@ def number_asserted_in_vain():
         try:
             return compiled(torch.tensor([9, 9]))
         except RuntimeError:
-            return "refused"
+            return "rejected"
 
     return f, [(torch.tensor([1, 2]),), call]
 

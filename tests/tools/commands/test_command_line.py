@@ -38,7 +38,7 @@ def program(tmp_path):
     return write
 
 
-def refused(arguments: list[str], capsys) -> str:
+def rejected(arguments: list[str], capsys) -> str:
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
@@ -59,15 +59,15 @@ def test_every_command_has_help(capsys):
     assert "exit codes:" in out
 
 
-def test_an_unknown_option_before_the_program_is_refused(program, capsys):
-    """An unknown option before the program's name is refused, with or without `run`."""
+def test_an_unknown_option_before_the_program_is_rejected(program, capsys):
+    """An unknown option before the program's name is rejected, with or without `run`."""
     for first in ([], ["run"]):
-        assert "--htlm" in refused([*first, "--htlm", program()], capsys)
+        assert "--htlm" in rejected([*first, "--htlm", program()], capsys)
 
 
-def test_a_misspelt_option_behind_the_program_is_refused(program, capsys):
-    """A misspelt option after the program's name is refused: the program would get it, and no page be written."""
-    assert "did you mean --html?" in refused([program(), "--htlm", "out.html"], capsys)
+def test_a_misspelt_option_behind_the_program_is_rejected(program, capsys):
+    """A misspelt option after the program's name is rejected: the program would get it, and no page be written."""
+    assert "did you mean --html?" in rejected([program(), "--htlm", "out.html"], capsys)
 
 
 def test_the_programs_own_options(program, capsys):
@@ -78,16 +78,16 @@ def test_the_programs_own_options(program, capsys):
     assert capsys.readouterr().out.startswith("2.0 ['--html', 'x', '--htlm']\n")
 
 
-def test_an_unknown_option_of_another_command_is_refused(capsys):
-    """An unknown option of another command is refused, after `--`, too."""
-    assert "--html" in refused(["doctor", "--html"], capsys)
-    assert "x" in refused(["doctor", "--", "x"], capsys)
+def test_an_unknown_option_of_another_command_is_rejected(capsys):
+    """An unknown option of another command is rejected, after `--`, too."""
+    assert "--html" in rejected(["doctor", "--html"], capsys)
+    assert "x" in rejected(["doctor", "--", "x"], capsys)
 
 
-def test_an_unknown_command_is_refused(capsys):
+def test_an_unknown_command_is_rejected(capsys):
     """The error suggests the nearest command; a word without a dot is not taken for a file."""
-    assert "did you mean 'doctor'?" in refused(["docter"], capsys)
-    assert "there is no command 'frobnicate'" in refused(["frobnicate"], capsys)
+    assert "did you mean 'doctor'?" in rejected(["docter"], capsys)
+    assert "there is no command 'frobnicate'" in rejected(["frobnicate"], capsys)
 
 
 def test_a_report_is_named_after_its_program(program, tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ from nbcompile.tools.commands.command_line import main
 
 
 def test_the_command_line(tmp_path, capsys):
-    """list, show, check and export have exit code 0, 1 for a refused answer, and 2 for wrong input."""
+    """list, show, check and export have exit code 0, 1 for a rejected answer, and 2 for wrong input."""
     assert main(["teach", "list", "--lecture", "5", "--json"]) == 0
     assert {entry["lecture"] for entry in json.loads(capsys.readouterr().out)} == {5}
     assert main(["teach", "show", "residual-1"]) == 0

@@ -71,7 +71,7 @@ def test_what_is_compiled_is_compared_as_it_was():
 
 
 def test_what_cannot_be_sent():
-    """A lock is refused before a process starts, with advice."""
+    """A lock is rejected before a process starts, with advice."""
     with pytest.raises(jobs.CannotSendError, match=r"cannot be sent to another process.*lock"):
         nbcompile.compare(programs.f)(threading.Lock())
     with pytest.raises(TypeError, match="a function or a module, and not int"):
@@ -79,7 +79,7 @@ def test_what_cannot_be_sent():
 
 
 def test_without_cloudpickle(monkeypatch):
-    """Without cloudpickle, a function of __main__ is refused, and the error says so."""
+    """Without cloudpickle, a function of __main__ is rejected, and the error says so."""
     monkeypatch.setitem(__import__("sys").modules, "cloudpickle", None)
 
     def f(x):

@@ -130,7 +130,7 @@ def test_differences():
 
 
 def test_an_unknown_engine():
-    """ablate refuses an unknown engine, with the known ones."""
+    """ablate rejects an unknown engine, with the known ones."""
     with pytest.raises(ValueError, match="nbcompile, torch"):
         ablate(faults.chain, engine="jax")
     with pytest.raises(ValueError, match="nbcompile, torch"):

@@ -31,7 +31,7 @@ def test_a_fault_that_is_not_found(monkeypatch, capsys):
 
 
 def test_no_such_fault(capsys):
-    """An unknown fault is refused, with exit code 2."""
+    """An unknown fault is rejected, with exit code 2."""
     with pytest.raises(SystemExit) as end:
         fault_table.main(["moth"])
     assert end.value.code == 2

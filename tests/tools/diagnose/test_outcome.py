@@ -46,7 +46,7 @@ def test_rounding_is_no_difference_and_everything_else_is(found, expected, diffe
 
 
 def test_a_result_that_two_calls_give_otherwise_is_nothing_to_compare_with():
-    """A function that counts its calls depends on more than its arguments, and is refused."""
+    """A function that counts its calls depends on more than its arguments, and is rejected."""
     calls = []
     with pytest.raises(ValueError, match="two calls in eager mode differ"):
         run_eagerly(lambda: calls.append(1) or len(calls), (), {})

@@ -185,7 +185,7 @@ def test_the_exception_at_the_end():
 
 
 def test_a_program_that_prints_something_else_each_time(tmp_path, capsys):
-    """With --output, a program with changing output is refused in one line; without, it does not matter."""
+    """With --output, a program with changing output is rejected in one line; without, it does not matter."""
     path = tmp_path / "program.py"
     path.write_text("import os\nprint(os.getpid())\n")
     assert main(["bisect", str(path), "--output"]) == 2

@@ -75,6 +75,6 @@ def test_a_predicate_that_never_holds():
 
 
 def test_what_is_no_program():
-    """A text that is not Python is refused."""
+    """A text that is not Python is rejected."""
     with pytest.raises(SyntaxError):
         source.reduce("a = = 1", lambda text: True)

@@ -19,7 +19,7 @@ def test_a_campaign_goes_on(tmp_path):
     (tmp_path / "causes").mkdir()
     run.count(
         "python",
-        {"programs": 3, "value_sets": 0, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2},
+        {"programs": 3, "value_sets": 0, "eager_errors": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2},
     )
     kept = json.loads((tmp_path / "state-1.json").read_text())
     assert kept["programs"] == {"python": 3}
@@ -30,7 +30,7 @@ def test_a_campaign_goes_on(tmp_path):
 
 def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
     """A crash is a finding, its unit is not repeated, and the campaign continues."""
-    played = {"programs": 2, "value_sets": 0, "refused": 0, "seconds": 1.0, "found": []}
+    played = {"programs": 2, "value_sets": 0, "eager_errors": 0, "seconds": 1.0, "found": []}
     monkeypatch.setattr(campaign.units, "warm_up", lambda kinds: None)
     monkeypatch.setattr(
         campaign.units,

@@ -10,7 +10,7 @@ def test_a_group_of_guard_programs():
     group = guards.group("3", random.Random("3"), 6)
     assert group.size > 3
     verdict = oracle.examine(group)
-    assert not verdict.refused and verdict.difference is None
+    assert not verdict.eager_error and verdict.difference is None
 
     def missing_guard(function):
         held = {}

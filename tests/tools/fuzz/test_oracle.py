@@ -35,7 +35,7 @@ def made(source: str) -> program.Program:
 def test_equal_programs_are_equal():
     """A correctly compiled program has no difference."""
     outcome = oracle.examine(made(SMALL))
-    assert (outcome.refused, outcome.difference, outcome.observations) == ("", None, 2)
+    assert (outcome.eager_error, outcome.difference, outcome.observations) == ("", None, 2)
 
 
 WRONG = {
@@ -107,16 +107,16 @@ def test_which_programs_of_a_batch_differ():
     assert oracle.examine(batch, compiler).members == (1, 3)
 
 
-def test_what_eager_refuses():
-    """A program that raises in eager mode counts as refused."""
-    assert oracle.examine(made("def play(compiled): yield nothing_of_this_name\n")).refused.startswith("NameError")
+def test_what_eager_rejects():
+    """A program that raises in eager mode counts as rejected."""
+    assert oracle.examine(made("def play(compiled): yield nothing_of_this_name\n")).eager_error.startswith("NameError")
 
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_the_corpus(path):
     """Each fixed bug of the corpus equals eager mode."""
     outcome = oracle.examine(program.Program.read(str(path)))
-    assert (outcome.refused, outcome.difference) == ("", None)
+    assert (outcome.eager_error, outcome.difference) == ("", None)
 
 
 def test_a_nan_beside_it_excuses_no_distance():

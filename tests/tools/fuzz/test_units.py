@@ -27,11 +27,11 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
 
 
 def test_a_unit_counts_what_it_plays(monkeypatch):
-    """Refused programs are counted separately; a known cause has no text and no reduced program."""
+    """Rejected programs are counted separately; a known cause has no text and no reduced program."""
     drawn = [program.Program("python", str(number), f"text {number}", size=number + 1) for number in range(4)]
     wrong = oracle.Difference("internal", "", "1", "assertion 7")
     verdicts = {
-        "text 0": oracle.Verdict(), "text 1": oracle.Verdict(refused="no"),
+        "text 0": oracle.Verdict(), "text 1": oracle.Verdict(eager_error="no"),
         "text 2": oracle.Verdict(), "text 3": oracle.Verdict(difference=wrong),
     }  # fmt: skip
     monkeypatch.setitem(units.GENERATORS, "python", (lambda seed: drawn[int(seed.rpartition("/")[2])], 4))
@@ -39,5 +39,5 @@ def test_a_unit_counts_what_it_plays(monkeypatch):
     monkeypatch.setattr(units, "split", lambda played, verdict: [(played, verdict.difference)])
     cause = reduction.cause(drawn[3], wrong)
     found = units.play_unit("python", 1, 0, known={cause})
-    assert (found["programs"], found["refused"]) == (1 + 3 + 4, 2)
+    assert (found["programs"], found["eager_errors"]) == (1 + 3 + 4, 2)
     assert found["found"] == [{"cause": cause, "text": ""}]

@@ -66,7 +66,7 @@ TRANSFORMS = {
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("function", [Doubled, WithRule, Combined], ids=lambda function: function.__name__)
 def test_transforms_use_the_rules_of_the_program(transform, function):
-    """Each transform uses the program's ``backward``, ``jvp`` and ``vmap``, and refuses what functorch refuses."""
+    """Each transform uses the program's ``backward``, ``jvp`` and ``vmap``, and rejects what functorch rejects."""
     called = TRANSFORMS[transform]
 
     def scenario(compiled: Compiler) -> Iterator[object]:

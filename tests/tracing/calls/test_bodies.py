@@ -101,7 +101,7 @@ def test_leaves_of_a_pytree_are_in_the_order_of_its_containers():
 
 
 def test_an_object_is_no_leaf():
-    """A branch that returns an object of a user's class is refused with the name of that class."""
+    """A branch that returns an object of a user's class is rejected with the name of that class."""
 
     def branch(a):
         box = Box()

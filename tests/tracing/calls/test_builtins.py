@@ -33,7 +33,7 @@ def test_lengths_sums_and_extremes():
 
 
 def test_slices_by_call():
-    """``slice`` takes one to three positional arguments; ``hash`` refuses values that cannot be hashed."""
+    """``slice`` takes one to three positional arguments; ``hash`` rejects values that cannot be hashed."""
     check(
         "slice(1, None, 2)",
         "slice()",

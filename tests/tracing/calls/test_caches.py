@@ -1,4 +1,4 @@
-"""``functools.lru_cache`` called by the program: the arguments that it takes and those that it refuses."""
+"""``functools.lru_cache`` called by the program: the arguments that it takes and those that it rejects."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _again(x, n):
     return x + 1, first, second, (lambda: second)()
 
 
-def _refused(x, n):
+def _rejected(x, n):
     try:
         found = math.isqrt(n - 8), chr(n - 8)
     except ValueError as error:
@@ -165,8 +165,8 @@ def test_a_result_that_an_operator_needs_breaks_the_graph(name: str) -> None:
 @pytest.mark.usefixtures("nothing_compiled")
 def test_values_for_which_a_function_raises_are_guarded() -> None:
     """isqrt and chr of a negative number raise where they are called, before and after other values."""
-    assert _graphs(_refused, (9, 12, 30, 7, 8, 5, 40)) <= 5
-    _graphs(_refused, (7, 5, 3, 12, 30))
+    assert _graphs(_rejected, (9, 12, 30, 7, 8, 5, 40)) <= 5
+    _graphs(_rejected, (7, 5, 3, 12, 30))
 
 
 @pytest.mark.parametrize("values", [(3, 4, -2, 5), (3, -2, 4, 0), (-3, -2, 4, 0)])

@@ -86,14 +86,14 @@ def test_a_reflected_method_is_asked_where_python_asks_it(left: str):
     assert repr(ours) == repr(eager)
 
 
-class Refusing(dict):
+class Rejecting(dict):
     """A subclass whose own method returns NotImplemented."""
 
     def __or__(self, other: Any) -> Any:
         return NotImplemented
 
 
-def test_two_dicts_of_a_class_that_refuses():
+def test_two_dicts_of_a_class_that_rejects():
     """Python asks only the left one of two operands of one class, so the union raises a TypeError."""
 
     def function(x: torch.Tensor, left: Any, right: Any) -> Any:
@@ -103,8 +103,8 @@ def test_two_dicts_of_a_class_that_refuses():
             return x - 1, str(error)
 
     compiled = nbcompile.compile(function)
-    for right in (Refusing(b=2), {"b": 2}, collections.Counter("b")):
-        ours, eager = (run(torch.ones(1), Refusing(a=1), right) for run in (compiled, function))
+    for right in (Rejecting(b=2), {"b": 2}, collections.Counter("b")):
+        ours, eager = (run(torch.ones(1), Rejecting(a=1), right) for run in (compiled, function))
         assert torch.equal(ours[0], eager[0])
         assert ours[1] == eager[1]
 

@@ -17,8 +17,8 @@ def test_kinds_of_values():
     )  # fmt: skip
 
 
-def test_what_is_no_class_is_refused_in_the_words_of_python():
-    """A list of classes or a tensor is refused; in a tuple, an earlier class that matches answers first."""
+def test_what_is_no_class_is_rejected_in_the_words_of_python():
+    """A list of classes or a tensor is rejected; in a tuple, an earlier class that matches answers first."""
     others = (
         "[int]",
         "3",

@@ -1,9 +1,9 @@
-"""Functions accept arguments by name, and refuse those that they do not have.
+"""Functions accept arguments by name, and reject those that they do not have.
 
     torch.is_floating_point(input=y)     as torch.is_floating_point(y)
     list(iterable=[1])                   Python's own TypeError
 
-In torch: test/dynamo/test_functions.py. Read next: tests/tracing/test_refusals.py
+In torch: test/dynamo/test_functions.py. Read next: tests/tracing/test_python_errors.py
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CALLS = """
 
 
 @pytest.mark.parametrize("call", [each.strip() for each in CALLS.replace("\n", "  ").split("  ") if each.strip()])
-def test_arguments_by_name_and_refused_arguments(call: str) -> None:
+def test_arguments_by_name_and_rejected_arguments(call: str) -> None:
     """The call gives eager mode's value, or an error of the same kind."""
 
     def scenario(compiled: Compiler) -> Iterator[object]:

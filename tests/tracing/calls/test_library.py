@@ -41,7 +41,7 @@ def test_length_hint_is_known_while_tracing():
 
 
 @pytest.mark.parametrize("given", [(Hint(-1),), (Hint("a"),), (3, "a")], ids=["negative", "text", "default"])
-def test_length_hint_refuses_as_in_eager(given):
+def test_length_hint_rejects_as_in_eager(given):
     """The class and the text of the exception are Python's."""
 
     def f(x):
@@ -54,7 +54,7 @@ def test_length_hint_refuses_as_in_eager(given):
 
 
 @pytest.mark.parametrize("given", [([1], -1), (5, -1), (5, 0), (5, 1), ([1, 2], 3)], ids=str)
-def test_tee_refuses_as_in_eager(given):
+def test_tee_rejects_as_in_eager(given):
     """``tee`` checks the number first and then the iterator; for zero copies it needs no iterator."""
 
     def f(x):
@@ -115,7 +115,7 @@ def test_a_named_tuple_class_belongs_to_the_module_that_makes_it():
 
 
 def test_functions_that_are_none():
-    """``partial``, ``MethodType`` and ``defaultdict`` refuse what is not callable while the program can catch it."""
+    """``partial``, ``MethodType`` and ``defaultdict`` reject what is not callable while the program can catch it."""
     check(
         "partial(5)", "partial()", "partial(a=1)", "partial(partial(pow, 2))(3)", "method(5, 1)", "method(len, None)",
         "method(len)", "method(len, [1, 2])()", "defaultdict(5)", "defaultdict(None)['a']",

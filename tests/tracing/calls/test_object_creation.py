@@ -148,7 +148,7 @@ class Shaped(typing.Protocol):
 )
 @pytest.mark.parametrize("by_new", [False, True])
 def test_abstract_classes(cls, by_new):
-    """An object of an abstract class is refused with Python's TypeError, unless a built-in base class creates it."""
+    """An object of an abstract class is rejected with Python's TypeError, unless a built-in base class creates it."""
 
     def program(x, cls):
         try:

@@ -67,8 +67,8 @@ def answers(compiled: Compiler, source: str, left: object, right: object) -> Ite
     names: dict[str, Any] = {}
     exec(source, names)
     found = tried(compiled(names["f"]), torch.ones(2), left, right)
-    refused = isinstance(found, tuple) and isinstance(found[0], type)
-    yield "refused" if refused else found  # in other words, where a fake tensor refuses before the kernel does
+    rejected = isinstance(found, tuple) and isinstance(found[0], type)
+    yield "rejected" if rejected else found  # in other words, where a fake tensor rejects before the kernel does
 
 
 @pytest.mark.parametrize("right", VALUES)

@@ -277,7 +277,7 @@ class Multiplied(list):
         return ("multiplied", count)
 
 
-class Refusing(list):
+class Rejecting(list):
     def __mul__(self, count):
         return NotImplemented
 
@@ -326,7 +326,7 @@ def multiplied(x, left, right):
     return type(left), left, before, x + 1
 
 
-LEFT = (list, collections.deque, Multiplied, Refusing, Reflected, ReflectedDeque)
+LEFT = (list, collections.deque, Multiplied, Rejecting, Reflected, ReflectedDeque)
 RIGHT = {
     "+": (added, (OnTheRight(), [3], (3,), Reflected([4]), Multiplied([5]), 3)),
     "*": (multiplied, (OnTheRight(), 2, WholeOnTheRight(2), True, 2.5, "a", Reflected([3]))),

@@ -134,8 +134,8 @@ def test_without_a_handler():
         nbcompile.compile(f, backend="eager")(torch.ones(2, 3), torch.ones(2, 3))
 
 
-def test_an_operator_that_only_fake_tensors_refuse():
-    """Python runs operators that only fake tensors refuse: an index of uint8, shifts of bools, a softmax of bools."""
+def test_an_operator_that_only_fake_tensors_reject():
+    """Python runs operators that only fake tensors reject: an index of uint8, shifts of bools, a softmax of bools."""
     mask = torch.tensor([1, 0, 1], dtype=torch.uint8)
     for function in (lambda x: x[mask], lambda x: x.bool() << 2, lambda x: x.bool().view(0, 3).log_softmax(0)):
         x = torch.ones(0) if "log_softmax" in function.__code__.co_names else torch.ones(3)
@@ -152,7 +152,7 @@ def _copied_onto_itself(x):
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("function", [lambda x: x[x.byte()], lambda x: x.bool() << x.shape[0], _copied_onto_itself])
-def test_an_operator_that_only_fake_tensors_refuse_with_symbolic_sizes(function, dynamic):
+def test_an_operator_that_only_fake_tensors_reject_with_symbolic_sizes(function, dynamic):
     """Python runs such operators also with symbolic sizes, which are tried with the values of the traced call."""
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
     with warnings.catch_warnings():

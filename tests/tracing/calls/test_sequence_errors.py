@@ -96,7 +96,7 @@ def test_an_index_of_a_size_in_a_function_that_breaks(shape, dynamic, index):
     "torch.Size([(1, 2)])", "torch.Size(PAIRS)", "torch.Size(['a'])", "torch.Size([2, 1.5])", "torch.Size(iter(PAIRS))",
     "torch.Size(iter(NUMBERS))", "torch.Size([True, 2])", "torch.Size('ab')", "torch.Size()", "torch.Size([None])",
 ])  # fmt: skip
-def test_an_item_that_is_no_size_is_refused_with_its_number(text):
+def test_an_item_that_is_no_size_is_rejected_with_its_number(text):
     """Items from outside are read; the error names the first item that is no integer, and its class."""
     check(text, PAIRS=[(1, 2), (3, 4)], NUMBERS=[2, 3])
 

@@ -39,7 +39,7 @@ def test_questions_are_answered_without_an_operator(name):
     (lambda x: torch.numel(3), TypeError), (lambda x: torch.is_floating_point(x, x), TypeError),
     (lambda x: torch.numel(x, other=1), TypeError),
 ])  # fmt: skip
-def test_wrong_arguments_are_refused_as_the_function_does(function, error):
+def test_wrong_arguments_are_rejected_as_the_function_does(function, error):
     """The error has the text of the function's own error."""
     with pytest.raises(error) as expected:
         function(X)

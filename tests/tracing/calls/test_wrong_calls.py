@@ -28,7 +28,7 @@ class Ordered:
         return self.value < other.value
 
 
-def test_arguments_that_a_builtin_refuses():
+def test_arguments_that_a_builtin_rejects():
     """Too many arguments, unknown names and wrong types raise CPython's errors."""
     check(
         "sorted([1], foo=1)", "sorted()", "sorted([1], [2])", "sorted(5)", "sorted([1], reverse='x')", "dict([1], [2])", "dict(5)",

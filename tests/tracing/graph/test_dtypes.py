@@ -23,7 +23,7 @@ PROGRAMS = {
     "int64 classes": lambda a, b: F.cross_entropy(a, b[0].long()),
     "probabilities": lambda a, b: F.cross_entropy(a, b.float()),
 }
-REFUSED = {
+REJECTED = {
     "softmax of bools": lambda a, b: torch.softmax(a > 0, -1),
     "log_softmax": lambda a, b: torch.log_softmax(b.long(), -1),
     "gelu": lambda a, b: F.gelu(b.long()),
@@ -62,7 +62,7 @@ REFUSED = {
     "complex number added to doubles in place": lambda a, b: b.clone().add_(1j),
     "complex number for many": lambda a, b: torch._foreach_add_([a.clone()], 1j),
 }
-PROGRAMS |= REFUSED
+PROGRAMS |= REJECTED
 
 
 def outcome(function):
@@ -75,7 +75,7 @@ def outcome(function):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_refusal_is_eagers(name):
+def test_a_rejection_is_eagers(name):
     """The result equals eager mode's, or the error has the same text."""
     nbcompile.reset()
     wanted, got = outcome(PROGRAMS[name]), outcome(nbcompile.compile(PROGRAMS[name], backend="eager"))
@@ -84,18 +84,18 @@ def test_a_refusal_is_eagers(name):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_is_known_before_the_graph_runs(name):
-    """The backend does not run an operator that eager mode refuses, because its kernel might accept it."""
+@pytest.mark.parametrize("name", REJECTED)
+def test_a_rejection_is_known_before_the_graph_runs(name):
+    """The backend does not run an operator that eager mode rejects, because its kernel might accept it."""
     nbcompile.reset()
     with pytest.raises(errors.NbcompileError):
-        nbcompile.compile(REFUSED[name], backend="eager", fullgraph=True)(ONE, TWO)
+        nbcompile.compile(REJECTED[name], backend="eager", fullgraph=True)(ONE, TWO)
 
 
 def test_a_trial_draws_nothing():
     """A trial run of an operator takes no random numbers from the program's generator."""
     nbcompile.reset()
-    dtypes.DtypeTrial.refusals.clear()
+    dtypes.DtypeTrial.messages.clear()
     results = []
     for function in (draw, nbcompile.compile(draw, backend="eager", fullgraph=True)):
         torch.manual_seed(0)
@@ -105,7 +105,7 @@ def test_a_trial_draws_nothing():
 
 def test_a_trial_allocates_little():
     """A trial run creates no large result, although a number among the arguments may be a size."""
-    dtypes.DtypeTrial.refusals.clear()
+    dtypes.DtypeTrial.messages.clear()
     one = torch.ones(3, dtype=torch.int64)
     peaks = []
     for size in (10, 100_000):
@@ -119,7 +119,7 @@ def draw(probabilities):
     return torch.bernoulli(probabilities / 2) + torch.rand_like(probabilities)
 
 
-def test_what_is_about_values_or_sizes_is_no_refusal():
+def test_what_is_about_values_or_sizes_is_no_rejection():
     """A singular matrix or a wrong size in a trial run, which uses zeros and small tensors, breaks no graph."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda a: torch.linalg.inv(a), backend="eager", fullgraph=True)

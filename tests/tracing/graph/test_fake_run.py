@@ -45,7 +45,7 @@ def test_an_out_that_the_call_would_resize_breaks_the_graph(name):
     assert caught.value.kind is kind
 
 
-def test_a_tensor_with_data_is_refused():
+def test_a_tensor_with_data_is_rejected():
     """The graph breaks, because later operators would read data that fake tensors do not have."""
     output, x = growing(torch.ones(3))
     real = torch.ones(3)

@@ -1,4 +1,4 @@
-"""Trial runs on small real tensors for operators that fake tensors refuse."""
+"""Trial runs on small real tensors for operators that fake tensors reject."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _assigned(s, n):
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_number_that_an_operator_reads_is_specialised(name, transform):
-    """An operator or a derivative in torch that refuses a symbol gets the number, and a guard on it."""
+    """An operator or a derivative in torch that rejects a symbol gets the number, and a guard on it."""
     operator, transformed = OPERATORS[name], TRANSFORMS[transform]
 
     def function(x, n):

@@ -104,10 +104,10 @@ def test_a_marked_dim_that_is_specialised_is_an_error() -> None:
 def test_the_bounds_of_a_mark_are_guarded() -> None:
     """A size outside the bounds of ``mark_dynamic(x, 0, min=2, max=8)`` raises an error."""
     compiled = nbcompile.compile(lambda x: x * 2, backend="eager")
-    for size, refused in ((4, False), (8, False), (9, True)):
+    for size, rejected in ((4, False), (8, False), (9, True)):
         x = torch.ones(size)
         torch._dynamo.mark_dynamic(x, 0, min=2, max=8)
-        if refused:
+        if rejected:
             with pytest.raises(ConstraintViolationError, match="9 not in range"):
                 compiled(x)
         else:

@@ -44,7 +44,7 @@ class Watching:
         return object.__getattribute__(self, name)
 
 
-class Refusing:
+class Rejecting:
     """An object whose ``__class__`` raises an error."""
 
     def __init__(self, error):
@@ -110,9 +110,9 @@ def test_it_is_traced_whole():
 def test_errors_of_the_property():
     """``type`` hides only an AttributeError, and an abstract base class hides none."""
     check(
-        "isinstance(attribute, int)", "isinstance(attribute, abc.Sized)", "isinstance(attribute, Refusing)",
-        "isinstance(key, int)", "isinstance(key, (Refusing, int))", "isinstance(key, (int, Refusing))", "key.__class__",
-        attribute=Refusing(AttributeError), key=Refusing(KeyError), Refusing=Refusing, abc=collections.abc,
+        "isinstance(attribute, int)", "isinstance(attribute, abc.Sized)", "isinstance(attribute, Rejecting)",
+        "isinstance(key, int)", "isinstance(key, (Rejecting, int))", "isinstance(key, (int, Rejecting))", "key.__class__",
+        attribute=Rejecting(AttributeError), key=Rejecting(KeyError), Rejecting=Rejecting, abc=collections.abc,
     )  # fmt: skip
 
 

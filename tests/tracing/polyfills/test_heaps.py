@@ -129,7 +129,7 @@ def test_as_many_comparisons():
     assert Ranked.asked == asked
 
 
-REFUSED = {
+REJECTED = {
     "a tuple is no heap": lambda: heapq.heappush((1,), 2),
     "a tuple is no heap of one argument": lambda: heapq.heapify((1,)),
     "nothing to pop": lambda: heapq.heappop([]),
@@ -145,10 +145,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("refused", REFUSED)
-def test_refusals_are_pythons_own(refused):
+@pytest.mark.parametrize("rejected", REJECTED)
+def test_rejections_are_pythons_own(rejected):
     """The class and the text of the exception are Python's."""
-    act = REFUSED[refused]
+    act = REJECTED[rejected]
     nbcompile.reset()
 
     def function(x):

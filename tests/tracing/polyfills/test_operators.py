@@ -11,7 +11,7 @@ NAMES = {"operator": operator, "Index": Index, "nan": float("nan")}
 
 
 def test_only_sequences_are_joined():
-    """``concat`` refuses numbers, although they can be added."""
+    """``concat`` rejects numbers, although they can be added."""
     check(
         "operator.concat([1], [2])", "operator.concat('a', 'b')", "operator.concat([1], 5)", "operator.concat(1, 2)", "operator.concat({1}, {2})",
         "operator.iconcat(1, 2)", "xs = [1]\nreturn operator.iconcat(xs, [2]) is xs, xs", **NAMES,

@@ -9,7 +9,7 @@ import string
 import pytest
 import torch
 
-from tests.support.oracle import one_graph, require_same_refusal
+from tests.support.oracle import one_graph, require_same_rejection
 
 X = torch.arange(3.0)
 DIGITS = re.compile(r"\d+")
@@ -80,7 +80,7 @@ def test_the_function_sees_tensors():
     assert all(torch.equal(*pair) for pair in zip(got[1], wanted[1], strict=True))
 
 
-REFUSED = {
+REJECTED = {
     "a number in place of text": lambda seen: re.sub("a", lambda match: 1, "bab"),
     "bytes in place of text": lambda seen: re.sub("a", lambda match: b"", "bab"),
     "text in place of bytes": lambda seen: re.sub(b"a", lambda match: "", b"bab"),
@@ -97,7 +97,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("refused", REFUSED)
-def test_refusals_are_pythons_own(refused):
+@pytest.mark.parametrize("rejected", REJECTED)
+def test_rejections_are_pythons_own(rejected):
     """The class and the text of the exception, and earlier side effects, are Python's."""
-    require_same_refusal(REFUSED[refused], X)
+    require_same_rejection(REJECTED[rejected], X)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.support.oracle import one_graph, require_same_refusal
+from tests.support.oracle import one_graph, require_same_rejection
 
 X = torch.arange(3.0)
 
@@ -91,7 +91,7 @@ def test_numbers_are_eagers(name):
     assert one_graph(lambda x: (x + 1, program()), X)[1] == program()
 
 
-REFUSED = {
+REJECTED = {
     "a text among the numbers": lambda seen: math.fsum(noted(seen, (1.0, "2", 3.0))),
     "None among the numbers": lambda seen: math.fsum(noted(seen, (None, 3.0))),
     "a complex number": lambda seen: math.fsum(noted(seen, (1j, 3.0))),
@@ -114,10 +114,10 @@ def noted(seen, items):
         yield item
 
 
-@pytest.mark.parametrize("refused", REFUSED)
-def test_refusals_are_pythons_own(refused):
+@pytest.mark.parametrize("rejected", REJECTED)
+def test_rejections_are_pythons_own(rejected):
     """The class and the text of the exception, and the position of the iterator, are Python's."""
-    require_same_refusal(REFUSED[refused], X)
+    require_same_rejection(REJECTED[rejected], X)
 
 
 def test_a_size_is_specialised():

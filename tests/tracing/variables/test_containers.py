@@ -233,7 +233,7 @@ NAMES = {
 
 
 def test_wrong_numbers_of_arguments_and_keywords():
-    """A method in C refuses arguments and keywords that it does not take; what the tracker's own method takes is no rule."""
+    """A method in C rejects arguments and keywords that it does not take; what the tracker's own method takes is no rule."""
     check(
         "{1: 2}.popitem(1)", "Default(list, {1: 2}).popitem(None)", "OrderedDict({1: 2, 3: 4}).popitem(False)",
         "OrderedDict({1: 2, 3: 4}).popitem(last=False)", "{1: 2}.get(key=1)", "{1: 2}.pop(key=1)", "{1: 2}.pop(1, default=2)",
@@ -248,7 +248,7 @@ def test_wrong_numbers_of_arguments_and_keywords():
 
 
 def test_wrong_arguments_of_an_explicit_init_have_the_errors_of_python():
-    """``__init__`` of a built-in class in C accepts any arguments by its signature, and refuses them when it runs."""
+    """``__init__`` of a built-in class in C accepts any arguments by its signature, and rejects them when it runs."""
     check(
         "{}.__init__(1, 2)", "[].__init__(1, 2)", "set().__init__(1, 2)", "deque().__init__(1, 2, 3)",
         "OrderedDict().__init__(1, 2)", "defaultdict(int).__init__(int, 1, 2)", "dict.__init__({}, 1, 2)",

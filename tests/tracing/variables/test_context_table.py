@@ -50,7 +50,7 @@ def test_other_objects_have_no_tracker_of_a_manager():
 
 def test_the_message_of_a_setter_is_its_own():
     """``_set_grad_enabled(3)`` raises an error with torch's text, which names the type."""
-    assert "int" in context_table._refusal(torch._C._set_grad_enabled, 3)
+    assert "int" in context_table._error_text(torch._C._set_grad_enabled, 3)
 
 
 def test_a_class_that_is_made_in_traced_code():

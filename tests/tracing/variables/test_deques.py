@@ -1,4 +1,4 @@
-"""Deques: their two ends, their maximum length, and operations that lists have and deques refuse."""
+"""Deques: their two ends, their maximum length, and operations that lists have and deques reject."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_slices_and_no_other_index():
 
 
 def test_turning():
-    """``rotate`` accepts any int, and refuses other values."""
+    """``rotate`` accepts any int, and rejects other values."""
     check(
         "d = deque([1, 2, 3])\nd.rotate()\nreturn d", "d = deque([1, 2, 3])\nd.rotate(-4)\nreturn d", "deque().rotate(5)",
         "deque([1]).rotate('a')", "d = deque([1, 2, 3])\nd.reverse()\nreturn d", **NAMES,
@@ -89,7 +89,7 @@ def test_a_comparison_may_change_what_is_searched() -> None:
     check(*programs, Emptying=Emptying, deque=collections.deque)
 
 
-def test_deque_refuses_arguments_in_the_words_of_python() -> None:
+def test_deque_rejects_arguments_in_the_words_of_python() -> None:
     """Three arguments and an unknown keyword raise errors."""
     check(
         "deque('abc', 2, 3)", "deque(foo=1)", "deque('a', iterable='b')", "list(deque(iterable='ab', maxlen=1))",

@@ -10,7 +10,7 @@ from tests.support.answers import check
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups of exceptions are new in Python 3.11")
-def test_groups_of_exceptions_refuse_arguments():
+def test_groups_of_exceptions_reject_arguments():
     """``BaseExceptionGroup.__new__`` checks the arguments and chooses the class."""
 
     class Group(ExceptionGroup):

@@ -66,7 +66,7 @@ class Ended(StopIteration):
     """A subclass of StopIteration that defines nothing."""
 
 
-class Refused(ValueError, OSError):
+class Rejected(ValueError, OSError):
     """A class with two bases in C, of which the second determines the layout."""
 
 
@@ -81,7 +81,7 @@ class Several(ExceptionGroup):  # type: ignore[type-arg]
         lambda: ExceptionGroup("g", [ValueError("a"), ExceptionGroup("h", [KeyError("b")])]),
         lambda: Several("g", [TypeError("a")]),
         lambda: Ended(4),
-        lambda: Refused(1, "x"),
+        lambda: Rejected(1, "x"),
     ],
 )
 def test_classes_whose_layout_is_their_own(make: Callable[[], BaseException]) -> None:
@@ -232,7 +232,7 @@ def test_a_constructor_in_python_makes_it():
         assert nbcompile.compile(f, backend="eager")(torch.ones(1), kind) == f(torch.ones(1), kind)
 
 
-def test_links_refuse_what_is_no_link():
+def test_links_reject_what_is_no_link():
     """A link accepts only exceptions and None, and cannot be deleted."""
     names = ("args", "__traceback__", "__cause__", "__context__", "__suppress_context__", "absent")
     check(
@@ -242,7 +242,7 @@ def test_links_refuse_what_is_no_link():
     )  # fmt: skip
 
 
-def test_initialisers_in_c_refuse_arguments():
+def test_initialisers_in_c_reject_arguments():
     """Unknown keywords, wrong counts and wrong types raise errors; OSError and ImportError store some arguments."""
     check(
         "Coded(1, a=2)", "ValueError(a=1)", "ImportError('a', b=1)", "NameError('a', b=1)", "UnicodeDecodeError(1)",
@@ -435,8 +435,8 @@ def test_a_field_that_was_never_set(make: Callable[[], BaseException], name: str
         y = x + 1
         try:
             return y, hasattr(error, name), getattr(error, name)
-        except (AttributeError, TypeError) as refused:
-            return y, type(refused), str(refused)
+        except (AttributeError, TypeError) as rejected:
+            return y, type(rejected), str(rejected)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", nbcompile.errors.InternalErrorWarning)

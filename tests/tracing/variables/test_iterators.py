@@ -331,7 +331,7 @@ def at_their_ends(x):
     return x + 1, taken, [answers(iterator) for iterator in (*iterators, backwards)]
 
 
-def after_a_refusal(x):
+def after_a_rejection(x):
     d, o = {1: 2, 3: 4}, OrderedDict({1: 2, 3: 4})
     iterators = iter(d), iter(o)
     d[5], o[5] = 6, 6
@@ -342,7 +342,7 @@ def after_a_refusal(x):
 
 @pytest.mark.parametrize(
     "f", [values_of_a_dict, values_of_an_ordered_dict, another_key_of_a_dict, another_item_of_a_set, a_queue, turned,
-          at_their_ends, after_a_refusal]
+          at_their_ends, after_a_rejection]
 )  # fmt: skip
 def test_what_changes_while_it_is_iterated_over(f):
     """Values are read when they are requested; an iterator raises errors as often as Python's."""
@@ -350,9 +350,9 @@ def test_what_changes_while_it_is_iterated_over(f):
     assert str(compiled(torch.ones(2))) == str(f(torch.ones(2)))
 
 
-def refuse(item):
+def reject(item):
     if item == 2:
-        raise ValueError("refused")
+        raise ValueError("rejected")
     return item
 
 
@@ -361,15 +361,15 @@ def stop(item):
 
 
 AFTER_AN_ERROR = {
-    "map": lambda: map(refuse, [1, 2, 3]),
-    "filter": lambda: filter(refuse, [1, 2, 3]),
-    "starmap": lambda: itertools.starmap(refuse, [(1,), (2,), (3,)]),
-    "filterfalse": lambda: itertools.filterfalse(refuse, [0, 2, 0]),
-    "accumulate": lambda: itertools.accumulate([1, 2, 3], lambda _, item: refuse(item)),
-    "enumerate": lambda: enumerate(map(refuse, [1, 2, 3])),
-    "chain": lambda: itertools.chain(map(refuse, [1, 2, 3]), [9]),
-    "zip": lambda: zip(map(refuse, [1, 2, 3]), [4, 5, 6]),
-    "generator": lambda: (refuse(item) for item in [1, 2, 3]),
+    "map": lambda: map(reject, [1, 2, 3]),
+    "filter": lambda: filter(reject, [1, 2, 3]),
+    "starmap": lambda: itertools.starmap(reject, [(1,), (2,), (3,)]),
+    "filterfalse": lambda: itertools.filterfalse(reject, [0, 2, 0]),
+    "accumulate": lambda: itertools.accumulate([1, 2, 3], lambda _, item: reject(item)),
+    "enumerate": lambda: enumerate(map(reject, [1, 2, 3])),
+    "chain": lambda: itertools.chain(map(reject, [1, 2, 3]), [9]),
+    "zip": lambda: zip(map(reject, [1, 2, 3]), [4, 5, 6]),
+    "generator": lambda: (reject(item) for item in [1, 2, 3]),
 }
 
 
@@ -420,7 +420,7 @@ class ItselfNoIterator:
         return self
 
 
-class Refusing:
+class Rejecting:
     """A class with items that cannot be iterated over, because ``__iter__`` is None."""
 
     __iter__ = None
@@ -449,14 +449,14 @@ class GivesNextAlone:
         return NextAlone()
 
 
-def test_iterables_that_are_ill_formed_are_refused_at_once():
+def test_iterables_that_are_ill_formed_are_rejected_at_once():
     """``enumerate``, ``zip`` and ``map`` raise the error at their creation."""
     uses = (
         "type(iter(C()))", "type(enumerate(C()))", "list(enumerate(C()))", "type(zip('a', C()))", "type(map(str, C()))",
         "type(filter(None, C()))", "list(C())", "[*C()]", "1 in C()", "sum(C())", "set(C())", "(lambda *a: a)(*C())",
         "[].extend(C())", "sorted(C())", "list(reversed(C()))", "dict(C())", "list(deque(C()))", "a, b = C()\nreturn a",
     )  # fmt: skip
-    for cls in (NoIterator, ItselfNoIterator, Refusing, GivesNextAlone):
+    for cls in (NoIterator, ItselfNoIterator, Rejecting, GivesNextAlone):
         check(*uses, C=cls, deque=collections.deque)
 
 
@@ -526,7 +526,7 @@ def test_a_finished_iterator_keeps_its_names_and_what_it_shows():
     assert repr(repeated) == "repeat(3, 0)"
 
 
-def test_reversed_refuses_an_iterator_in_the_words_of_python():
+def test_reversed_rejects_an_iterator_in_the_words_of_python():
     """The error has the name of the class as Python writes it, with the module for those in C."""
     check("reversed(itertools.chain([1]))", "reversed(counted(2))", "reversed(1)", "reversed({1})", "reversed(map(abs, []))",
           itertools=itertools, counted=counted)  # fmt: skip

@@ -11,7 +11,7 @@ from tests.support.answers import check
 from tests.support.oracle import one_graph
 
 
-def test_built_in_functions_refuse_arguments_in_their_words():
+def test_built_in_functions_reject_arguments_in_their_words():
     """A wrong count, keyword or type raises the error of the C function."""
     check("len()", "len([], [])", "abs('a')", "divmod(1)", "isinstance(1)", "round(1.5, 'a')", "min()", "sum(1)")
 
@@ -39,7 +39,7 @@ def test_an_unbound_method_takes_its_object_first():
     check("str.upper('a')", "list.count([1, 1], 1)", "str.upper(1)", "dict.get({1: 2}, 1)")
 
 
-def test_an_unbound_method_refuses_what_is_not_its_object():
+def test_an_unbound_method_rejects_what_is_not_its_object():
     """The errors without arguments, and for an object of another class, have CPython's text."""
     check(
         "str.upper()", "str.upper(x=1)", "str.__len__()", "str.upper([])", "str.__len__([])", "list.__len__(())",

@@ -29,7 +29,7 @@ def window_on(values):
 
 
 def test_a_window_reads_as_its_dict():
-    """A proxy gives the answers of its dict, and refuses stores."""
+    """A proxy gives the answers of its dict, and rejects stores."""
     proxy = types.MappingProxyType({"a": 1, "b": 2})
     check(
         "proxy['a'], proxy.get('z'), proxy.get('z', 3), len(proxy), 'a' in proxy, bool(proxy)", "proxy['z']", "list(proxy)",

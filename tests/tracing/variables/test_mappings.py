@@ -311,12 +311,12 @@ def test_a_copy_of_a_subclass_has_the_items_that_it_gives(cls):
 
     def copied(x, given):
         new = cls(a=1)
-        refused = ""
+        rejected = ""
         try:
             given.copy(3)
         except TypeError as error:
-            refused = str(error)
-        return x + 1, given.copy(), new.copy(), cls().copy(), dict.copy(given), type(new.copy()), refused
+            rejected = str(error)
+        return x + 1, given.copy(), new.copy(), cls().copy(), dict.copy(given), type(new.copy()), rejected
 
     given = (torch.ones(2), cls(a=1))
     assert str(nbcompile.compile(copied, backend="eager")(*given)) == str(copied(*given))

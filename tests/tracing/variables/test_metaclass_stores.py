@@ -78,12 +78,12 @@ def noted(x):
 
 
 def of_type(x):
-    """Stores that ``type`` refuses or treats specially."""
-    refused = [tried(setattr, int, "b", 5), tried(delattr, int, "real"), tried(setattr, Plain, "__name__", 3)]
-    refused += [tried(setattr, Plain, "__bases__", ()), tried(setattr, Plain, "__mro__", ())]
+    """Stores that ``type`` rejects or treats specially."""
+    rejected = [tried(setattr, int, "b", 5), tried(delattr, int, "real"), tried(setattr, Plain, "__name__", 3)]
+    rejected += [tried(setattr, Plain, "__bases__", ()), tried(setattr, Plain, "__mro__", ())]
     Plain.__doc__ = "Another text."
     Plain.__module__ = "elsewhere"
-    return x + 1, refused, Plain.__doc__, Plain.__module__
+    return x + 1, rejected, Plain.__doc__, Plain.__module__
 
 
 @pytest.mark.usefixtures("nothing_compiled")
@@ -116,8 +116,8 @@ def test_a_metaclass_is_traced_whole():
         Noted.rate = 5
         return x + Noted.rate, tried(setattr, Colour, "RED", 5)
 
-    got, refused = nbcompile.compile(program, fullgraph=True, backend="eager")(X)
-    assert torch.equal(got, X + 10) and refused == tried(setattr, Colour, "RED", 5)
+    got, rejected = nbcompile.compile(program, fullgraph=True, backend="eager")(X)
+    assert torch.equal(got, X + 10) and rejected == tried(setattr, Colour, "RED", 5)
     assert Noted.rate == 10
     type.__setattr__(Noted, "rate", 1)
     Noting.log.clear()

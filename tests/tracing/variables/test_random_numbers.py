@@ -231,7 +231,7 @@ def test_a_generator_without_a_seed_is_a_new_one_at_each_call():
     assert len({compiled(torch.zeros(1, dtype=torch.float64)).item() for _ in range(4)}) == 4
 
 
-def test_a_draw_in_a_branch_of_an_operator_is_refused():
+def test_a_draw_in_a_branch_of_an_operator_is_rejected():
     """A branch of ``cond`` may never run, so it cannot contain a random draw."""
 
     def f(x):

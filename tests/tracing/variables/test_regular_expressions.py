@@ -33,7 +33,7 @@ def test_all_matches():
     )  # fmt: skip
 
 
-def test_what_a_pattern_says_and_refuses():
+def test_what_a_pattern_says_and_rejects():
     """Attributes, copies, strings of a subclass, and arguments of another type."""
     check(
         "PATTERN.pattern, PATTERN.groups, PATTERN.flags, PATTERN.groupindex['n']", "PATTERN.nothing", "PATTERN.match(5)",

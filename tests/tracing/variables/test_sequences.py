@@ -47,7 +47,7 @@ def test_where_an_item_is():
     )  # fmt: skip
 
 
-def test_a_change_is_seen_or_refused():
+def test_a_change_is_seen_or_rejected():
     """An item is added or removed; an invalid change raises an error."""
     check(
         "[].pop()", "[1].pop(5)", "[1].pop('a')", "[1].pop(1.0)", "[1, 2].pop(Index(0))", "[1].insert('a', 1)", "[1].append()",

@@ -1,4 +1,4 @@
-"""Tests of nbcompile/tracing/variables/special_results.py: results of special methods that Python refuses or converts."""
+"""Tests of nbcompile/tracing/variables/special_results.py: results of special methods that Python rejects or converts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CALLS = {
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("method", CALLS)
 def test_results_of_special_methods(method):
-    """Each built-in function refuses or converts the result of its special method as in Python, with Python's error."""
+    """Each built-in function rejects or converts the result of its special method as in Python, with Python's error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # __int__ may not return a subclass of int for long
         for value in VALUES:

@@ -106,7 +106,7 @@ def test_a_result_with_a_history_is_written_after_a_break(dynamic):
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_one_of_several_views_is_not_written():
-    """An operation that eager mode refuses raises an error here, too, with another text."""
+    """An operation that eager mode rejects raises an error here, too, with another text."""
     for function in (add_one := lambda s: s.add_(1), nbcompile.compile(add_one)):
         part = (torch.ones(2, 3) * WEIGHT).as_subclass(Named).unbind()[0]
         with pytest.raises(RuntimeError, match="is being (modified inplace|used in an in-place operation)"):

@@ -113,7 +113,7 @@ def test_arguments_that_do_not_fit():
 
 
 def test_the_last_class_takes_no_arguments():
-    """``object.__init__`` refuses arguments, unless the class defines only ``__new__``."""
+    """``object.__init__`` rejects arguments, unless the class defines only ``__new__``."""
     check("both.initialise()", "both.initialise(1)", "both.initialise(a=1)", "type(Made(1, 2)) is Made", **NAMES)
 
 
@@ -150,7 +150,7 @@ class Obscure:
         return super().absent
 
 
-def test_super_without_arguments_is_refused_in_the_words_of_python():
+def test_super_without_arguments_is_rejected_in_the_words_of_python():
     """The errors have Python's text, also for a deleted first parameter."""
     check(
         "Obscure().without_names()", "Obscure.deleted(Obscure())", "Obscure.no_parameters()", "Obscure().inside()",

@@ -54,7 +54,7 @@ def test_decorators(kernel, more, how, factor):
     ],
     ids=["hook", "pruning", "heuristics below autotune"],
 )
-def test_what_is_refused_has_a_reason(kernel, more, reason):
+def test_what_is_rejected_has_a_reason(kernel, more, reason):
     """The graph breaks, and the error has a reason."""
     with pytest.raises(errors.Unsupported, match=reason):
         explained(lambda x: launched(kernel, x, *more), X).result

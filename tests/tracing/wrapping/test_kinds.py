@@ -50,10 +50,10 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("predicate", ACCEPTED, ids=lambda predicate: predicate.__name__)
 def test_predicates(predicate):
-    """Each predicate accepts values of its kind, and refuses similar ones."""
-    accepted, refused = ACCEPTED[predicate]
+    """Each predicate accepts values of its kind, and rejects similar ones."""
+    accepted, rejected = ACCEPTED[predicate]
     assert [value for value in accepted if not predicate(value)] == []
-    assert [value for value in refused if predicate(value)] == []
+    assert [value for value in rejected if predicate(value)] == []
 
 
 def test_a_class_and_its_subclasses():

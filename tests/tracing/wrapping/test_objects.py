@@ -99,7 +99,7 @@ def test_a_weak_reference_leads_to_its_object_when_it_is_called():
     assert guards == [(GuardKind.TYPE_MATCH, weakref.ref)]
 
 
-def test_recurrent_and_empty_modules_are_refused():
+def test_recurrent_and_empty_modules_are_rejected():
     """A recurrent module and a module without ``__init__`` break the graph."""
     for value, message in ((torch.nn.LSTM(2, 2), "LSTM"), (object.__new__(torch.nn.Linear), "Linear")):
         with pytest.raises(breaks.Unsupported, match=message):

@@ -352,7 +352,7 @@ def _match_class(frame: Translator, instruction: Instruction) -> None:
     names, cls, subject = frame.pop(), realise(frame.interpreter, frame.pop()), frame.pop()
     real = getattr(cls, "value", None)
     if not isinstance(real, type):
-        frame.interpreter.evaluate(_match, (real,))  # refused in Python's own words
+        frame.interpreter.evaluate(_match, (real,))  # rejected in Python's own words
         raise AssertionError("no class")  # noqa: TRY004
     # ``case int(n)``: such classes match their own value by one positional pattern, without ``__match_args__``.
     matches_self = ConstantVariable(bool(real.__flags__ & MATCH_SELF))

@@ -167,7 +167,7 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
     other = frame.pop()
     target = frame.stack[-(instruction.arg or 1)]
     merges = instruction.opcode == "DICT_MERGE"
-    # ``f(**a, **b)`` merges into a new dict, and refuses a key twice; ``{**a, **b}`` takes the last.
+    # ``f(**a, **b)`` merges into a new dict, and rejects a key twice; ``{**a, **b}`` takes the last.
     if merges:
         expect_argument(frame, _called(frame, instruction), "**", other)
     elif other.lacks("keys"):
@@ -183,7 +183,7 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
 
 
 def expect_argument(frame: Translator, function: VariableTracker, stars: str, given: VariableTracker) -> None:
-    """Refuse ``f(*3)`` and ``f(**3)``."""
+    """Reject ``f(*3)`` and ``f(**3)``."""
     wanted = "a mapping" if stars == "**" else "an iterable"
     if given.lacks("keys") if stars == "**" else given.cannot_be_iterated():
         message = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"

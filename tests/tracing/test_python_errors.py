@@ -61,7 +61,7 @@ def _store_slice(value):
     items[::2] = value
 
 
-REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
+REJECTED: dict[str, Callable[[torch.Tensor], object]] = {
     "items of a window on a dict are not stored": lambda x: _store(types.MappingProxyType({"k": 1}), "k"),
     "items of a window on a dict are not deleted": lambda x: _delete(types.MappingProxyType({"k": 1}), "k"),
     "items of a tuple are not stored": lambda x: _store((x, 2), 0),
@@ -126,15 +126,15 @@ REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_python_refuses(name: str) -> None:
+@pytest.mark.parametrize("name", REJECTED)
+def test_what_python_rejects(name: str) -> None:
     """The class and the text of the exception are Python's, and the function is one graph."""
-    refused = REFUSED[name]
+    rejected = REJECTED[name]
 
     def f(x):
         y = x + 1
         try:
-            refused(x)
+            rejected(x)
         except Exception as error:
             return y * 2, type(error), str(error)
         return y

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.aot.refusals: graphs that AOTAutograd would miscompile run in eager mode, with a reason."""
+"""Tests for nbcompile.aot.eager_fallback: graphs that AOTAutograd would miscompile run in eager mode, with a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.fx
 
 import nbcompile
-from nbcompile.aot.refusals import AS_STRIDED_WRITE_REASON, NeedsEagerFallback, check_no_as_strided_write
+from nbcompile.aot.eager_fallback import AS_STRIDED_WRITE_REASON, NeedsEagerFallback, check_no_as_strided_write
 
 
 def graph_of(function):
@@ -25,8 +25,8 @@ def graph_of(function):
     ],
     ids=["a method", "a function", "an output argument"],
 )
-def test_a_write_beside_as_strided_is_refused(function):
-    """A mutation next to ``as_strided`` is refused: functionalisation ignores memory outside of the base tensor."""
+def test_a_write_beside_as_strided_is_rejected(function):
+    """A mutation next to ``as_strided`` is rejected: functionalisation ignores memory outside of the base tensor."""
     with pytest.raises(NeedsEagerFallback, match="as_strided makes views of any memory"):
         check_no_as_strided_write(graph_of(function))
 
@@ -40,7 +40,7 @@ def test_others_are_compiled(function):
 
 
 @pytest.mark.compiles
-def test_a_refused_graph_has_eager_results_and_its_reason():
+def test_a_rejected_graph_has_eager_results_and_its_reason():
     """The record names the reason; the result and the mutated memory equal eager mode's."""
 
     def function(x):
