@@ -59,7 +59,7 @@ def differences(names: Sequence[str], folder: Path = PEER) -> list[Difference]:
     for name in names:
         reasons = {aspect: reason for (program, aspect), reason in known.items() if program == name}
         if reasons:
-            found.append(Difference(name, tuple(reasons), "; ".join(dict.fromkeys(reasons.values()))))
+            found.append(Difference(name, tuple(reasons), " ".join(dict.fromkeys(reasons.values()))))
     return found
 
 
@@ -80,15 +80,15 @@ class Differences(SphinxDirective):
             raise self.error(f"no programs in {missing.filename}") from None
         found = differences(names)
         where = " and ".join(f"tests/peer/programs/{file}.py" for file in files)
-        said = f"{len(names)} programs in {where} run with both compilers. "
-        said += (
+        text = f"{len(names)} programs in {where} run with both compilers. "
+        text += (
             f"{len(found)} differ in their graphs, the details of these, or the reasons that are given"
             if found
             else "None differs"
         )
         if not found:
-            return [paragraph(said + ".")]
+            return [paragraph(text + ".")]
         shown = [(each.program, ", ".join(each.aspects), each.why) for each in found[:MOST]]
         if len(found) > MOST:
-            said += f"; the first {MOST} are"
-        return [paragraph(said + ":"), table(shown, widths=(3, 2, 5), cls="differences")]
+            text += f"; the first {MOST} are"
+        return [paragraph(text + ":"), table(shown, widths=(3, 2, 5), cls="differences")]

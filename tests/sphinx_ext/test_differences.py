@@ -29,6 +29,6 @@ def test_programs_are_the_functions_that_are_marked(tmp_path):
 
 def test_a_reason_is_said_once(tmp_path):
     """A reason appears once for all aspects that it explains; programs without a difference are omitted."""
-    known = {("one", "graphs"): "r", ("one", "details"): "r", ("one", "reasons"): "s", ("other", "graphs"): "t"}
+    known = {("one", "graphs"): "r.", ("one", "details"): "r.", ("one", "reasons"): "s.", ("other", "graphs"): "t."}
     (tmp_path / "known.py").write_text(f"KNOWN = {known}")
-    assert differences(["two", "one"], tmp_path) == [Difference("one", ("graphs", "details", "reasons"), "r; s")]
+    assert differences(["two", "one"], tmp_path) == [Difference("one", ("graphs", "details", "reasons"), "r. s.")]
