@@ -233,8 +233,8 @@ def substitute_in_graph(
     """
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
     if not isinstance(original_fn, type if is_embedded_type else kinds):
-        wanted = "class" if is_embedded_type else "function"
-        raise TypeError(f"substitute_in_graph expects a {wanted} but got {type(original_fn)!r}")
+        expected = "class" if is_embedded_type else "function"
+        raise TypeError(f"substitute_in_graph expects a {expected} but got {type(original_fn)!r}")
 
     def register(traceable_fn: Function) -> Function:
         if not isinstance(traceable_fn, types.FunctionType):

@@ -312,10 +312,10 @@ def patch(changes: dict[str, object] | str | None = None, *its_value: object, **
     if isinstance(changes, str):
         changes = {changes: its_value[0]}
     module = sys.modules[__name__]
-    wanted = {_setting(name): value for name, value in {**(changes or {}), **keywords}.items()}
-    prior = {name: getattr(module, name) for name in wanted}
+    requested = {_setting(name): value for name, value in {**(changes or {}), **keywords}.items()}
+    prior = {name: getattr(module, name) for name in requested}
     try:
-        for name, value in wanted.items():
+        for name, value in requested.items():
             setattr(module, name, value)
         yield
     finally:

@@ -31,7 +31,7 @@ Stance = tuple[str, Any]
 """A stance and the backend that is forced, if any."""
 DEFAULT: Stance = ("default", None)
 WARMED_UP: Stance = ("skip_guard_eval_unsafe", None)
-"""The default stance where the user promises that nothing new will be met."""
+"""The default stance where the user guarantees that no recompilation is needed."""
 
 
 class _Stances:
@@ -48,7 +48,7 @@ _TORCHS = "torch._dynamo.eval_frame"
 
 
 def stance() -> Stance:
-    """The stance: ours, or what ``torch.compiler.set_stance`` said. Read at every call of a compiled function."""
+    """The stance: ours, or what ``torch.compiler.set_stance`` set. Read at every call of a compiled function."""
     if _stances.current is not DEFAULT:
         return _stances.current
     torchs: Any = _modules.get(_TORCHS)
@@ -96,12 +96,12 @@ class set_stance:
             raise ValueError(f"invalid stance {stance!r}; the stances are: {', '.join(STANCES)}")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        self._wanted = _stance(stance, skip_guard_eval_unsafe, force_backend)
+        self._requested = _stance(stance, skip_guard_eval_unsafe, force_backend)
         self._prior = _stances.current
         self.__enter__()
 
     def __enter__(self) -> None:
-        _stances.current = self._wanted
+        _stances.current = self._requested
 
     def __exit__(self, *error: object) -> None:
         _stances.current = self._prior
@@ -111,7 +111,7 @@ class set_stance:
 
         @functools.wraps(function)
         def inner(*arguments: Any, **keywords: Any) -> Any:
-            with _during(self._wanted):
+            with _during(self._requested):
                 return function(*arguments, **keywords)
 
         inner._dynamo_forbidden = True  # type: ignore[attr-defined]

@@ -88,8 +88,8 @@ def input_views(
 ) -> InputViews | None:
     """The view operators of the outputs that alias an input; None where one is computed in another way."""
     results: Any = module.graph.output_node().args[0]
-    wanted = [results[alias.output] for alias in aliases]
-    needed = _needed(module, wanted)
+    requested = [results[alias.output] for alias in aliases]
+    needed = _needed(module, requested)
     calls = [node for node in module.graph.nodes if node.op in ("call_function", "call_method")]
     if any(map(_changes_modes, calls)) or any(map(changes_metadata, calls)) or not all(map(_is_ordinary, needed)):
         return None
@@ -99,7 +99,7 @@ def input_views(
     inputs = [_example(each, mode) for each in example_inputs]
     try:
         with mode:
-            return _recorded(_Part(module, needed, wanted), inputs, aliases)
+            return _recorded(_Part(module, needed, requested), inputs, aliases)
     except RuntimeError:  # AOTAutograd's wrapper needs no replay: it raises where eager mode would
         return None
     finally:
@@ -155,9 +155,9 @@ def _example(value: Any, mode: Any) -> Any:
 class _Part(torch.fx.Interpreter):
     """Interpreter of the nodes that some results need, and of no others."""
 
-    def __init__(self, module: torch.fx.GraphModule, needed: set[torch.fx.Node], wanted: Sequence[Any]) -> None:
+    def __init__(self, module: torch.fx.GraphModule, needed: set[torch.fx.Node], requested: Sequence[Any]) -> None:
         super().__init__(module)
-        self.needed, self.wanted = needed, wanted
+        self.needed, self.requested = needed, requested
 
     def run_for(self, inputs: Sequence[Any], recorder: _Recorder) -> list[Any]:
         """Values of the results."""
@@ -168,7 +168,7 @@ class _Part(torch.fx.Interpreter):
                 self.env[node] = self.run_node(node)
                 if node.target is GET_DATA:
                     recorder.name_last(self.env[node], GET_DATA)
-        return [self.env[node] if isinstance(node, torch.fx.Node) else node for node in self.wanted]
+        return [self.env[node] if isinstance(node, torch.fx.Node) else node for node in self.requested]
 
 
 class _Recorder(TorchDispatchMode):

@@ -5,7 +5,7 @@
     parts        mm ─ relu │ mm ─ relu │ mm         three: w2's gradient is sent while the others are computed
 
 DDP sends the gradients of a bucket as soon as all of them are there. The graph is walked from its end, as backward
-goes through it, and a part begins where the parameters met so far fill a bucket. The backend compiles each part.
+goes through it, and a part begins where the parameters visited so far fill a bucket. The backend compiles each part.
 
 In torch: torch/_dynamo/backends/distributed.py (DDPOptimizer). Read next: nbcompile/backends/captured_graph.py
 """

@@ -71,9 +71,9 @@ def compile_views(views: InputViews) -> BoxedFunction | None:
 def _emit(views: InputViews) -> ViewProgram | None:
     sizes = Sizes(list(_sources(views.inputs)))
     operators, steps, enabled = [], [], views.grad_enabled
-    for at, (call, wanted) in enumerate([*((call, call.grad_enabled) for call in views.calls), (None, enabled)]):
-        if wanted != enabled:
-            enabled = wanted
+    for at, (call, expected) in enumerate([*((call, call.grad_enabled) for call in views.calls), (None, enabled)]):
+        if expected != enabled:
+            enabled = expected
             operators.append(ViewOperator(f"mode{at}", SET_GRAD_MODE))
             steps.append(Call(f"mode{at}", (enabled,), (), ()))
         if call is not None:

@@ -65,14 +65,14 @@ class GuardKind(enum.StrEnum):
 def subclass_checks(checked: Iterable[tuple[object, object, bool]]) -> tuple[tuple[type, type, bool], ...]:
     """Results of ``issubclass`` for abstract classes, if they alone decided the ``isinstance`` checks of a trace."""
     answers: dict[tuple[type, type, bool], None] = {}
-    for value, wanted, answer in checked:
+    for value, expected, answer in checked:
         subject = value if isinstance(value, type) else type(value)
-        if isinstance(wanted, abc.ABCMeta):
+        if isinstance(expected, abc.ABCMeta):
             # A protocol with data members raises here: its check reads the object, and other guards cover what it
             # reads.
             with contextlib.suppress(Exception):
-                if issubclass(subject, wanted) is answer:
-                    answers[subject, wanted, answer] = None
+                if issubclass(subject, expected) is answer:
+                    answers[subject, expected, answer] = None
     return tuple(answers)
 
 

@@ -66,13 +66,13 @@ def _copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return copied
 
 
-def _inline(module: torch.fx.GraphModule, is_wanted: Callable[[str], bool]) -> None:
+def _inline(module: torch.fx.GraphModule, is_selected: Callable[[str], bool]) -> None:
     # The innermost regions first: they become part of those that contain them.
     for child in list(module.children()):
         if isinstance(child, torch.fx.GraphModule):
-            _inline(child, is_wanted)
+            _inline(child, is_selected)
     calls = [
-        node for node in module.graph.find_nodes(op="call_function", target=INVOKE) if is_wanted(str(node.args[1]))
+        node for node in module.graph.find_nodes(op="call_function", target=INVOKE) if is_selected(str(node.args[1]))
     ]
     for node in calls:
         _inline_call(module, node)

@@ -42,15 +42,15 @@ def header_for(functions: str) -> str:
     """Header with the declarations that ``functions`` reach: the transitive closure of the names they mention."""
     # Mark and sweep: start from the names that the kernels mention, follow mentions until nothing new is reached.
     before, pieces, after = declarations()
-    wanted = set(WORD.findall(functions))
+    referenced = set(WORD.findall(functions))
     included: set[int] = set()
     while True:
         # A piece may declare several names, and a name may have several pieces (overloads): all are included.
-        found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & wanted} - included
+        found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & referenced} - included
         if not found:
             break
         included |= found
-        wanted.update(*(pieces[at].mentions for at in found))
+        referenced.update(*(pieces[at].mentions for at in found))
     # In the order of the header, in which a declaration comes before its first use.
     return before + "".join(pieces[at].text for at in sorted(included)) + after
 

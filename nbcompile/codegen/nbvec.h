@@ -369,16 +369,16 @@ template <class T, int W, class L, class F> INLINE Vec<T, W> gather(const T *p, 
 #if defined(NB_X86) && defined(__AVX512F__)
   /* The gather instruction takes eight 64-bit offsets. */
   if constexpr ((W == 16 && sizeof(T) == 4) || (W == 8 && sizeof(T) >= 4)) {
-    u32 wanted = mask_bits<W>(mask_of<W>(lanes));
+    u32 active = mask_bits<W>(mask_of<W>(lanes));
     Raw<T, W> result = {};
     for (int half = 0; half < W; half += 8) {
       Raw<i64, 8> offsets;
       for (int j = 0; j < 8; j++) offsets[j] = offset(j + half);
       if constexpr (sizeof(T) == 4) {
-        auto found = __builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)offsets, (u8)(wanted >> half), 4);
+        auto found = __builtin_ia32_gatherdiv16si(Raw<i32, 8>{}, p, (Raw<long long, 8>)offsets, (u8)(active >> half), 4);
         __builtin_memcpy((char *)&result + half * 4, &found, 32);
       } else {
-        result = (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)offsets, (u8)wanted, 8);
+        result = (Raw<T, W>)__builtin_ia32_gatherdiv8di(Raw<long long, 8>{}, p, (Raw<long long, 8>)offsets, (u8)active, 8);
       }
     }
     return result;

@@ -91,7 +91,7 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
     for line in (
         f"split = tl.program_id(0) // ({tiles})",
         f"i = tl.program_id(0) % ({tiles}) * {tile.rows} + tl.arange(0, {tile.rows})",
-        f"wanted = tl.load(target + {of_target}, i < {loss.rows}, {loss.ignored})",
+        f"label = tl.load(target + {of_target}, i < {loss.rows}, {loss.ignored})",
         f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)",
         f"total = tl.zeros([{tile.rows}], tl.float32)",
         f"summed = tl.zeros([{tile.rows}], tl.float32)",
@@ -135,8 +135,8 @@ def _logits(loss: LinearCrossEntropy, tile: ProductTile) -> Iterator[str]:
 
 def _numbers(loss: LinearCrossEntropy) -> Iterator[str]:
     yield f"is_class = column[None, :] < {loss.classes}"
-    yield f"is_wanted = (column[None, :] == wanted[:, None]) & (wanted[:, None] != {loss.ignored})"
-    yield "picked += tl.sum(tl.where(is_wanted, logits, 0.0), 1)"
+    yield f"is_label = (column[None, :] == label[:, None]) & (label[:, None] != {loss.ignored})"
+    yield "picked += tl.sum(tl.where(is_label, logits, 0.0), 1)"
     yield "summed += tl.sum(tl.where(is_class, logits, 0.0), 1)"
     # Columns beyond the last class have weight 0 in the sum of exponentials.
     yield "logits = tl.where(is_class, logits, float('-inf'))"

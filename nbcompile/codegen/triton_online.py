@@ -119,12 +119,12 @@ def _inlined(body: Expr, values: Mapping[str, Expr]) -> Expr:
     return rebuild(body, lambda part: _inlined(part, values))
 
 
-def _is(body: Expr, wanted: Expr, between: Sequence[Let]) -> bool:
+def _is(body: Expr, expected: Expr, between: Sequence[Let]) -> bool:
     """Return whether an expression is another one, by the variables that are set in between."""
     values: dict[str, Expr] = {}
     for statement in between:
         values[statement.name] = _inlined(statement.value, values)
-    return _inlined(body, values) == wanted
+    return _inlined(body, values) == expected
 
 
 def _is_mean(center: str, total: Accumulate, between: Sequence[Let], length: indexing.Index) -> bool:

@@ -289,7 +289,7 @@ def note_skip(code: CodeType, reason: str) -> None:
     state(code).skip_reason = reason
 
 
-def never_met_tensors(code: CodeType) -> bool:
+def never_had_tensors(code: CodeType) -> bool:
     """Count a frame without tensors; return True if the code has had so many that it should be skipped.
 
     A hook at each call is expensive: torch saves and restores the state of Python's random numbers around it.

@@ -184,7 +184,7 @@ class FrameCallback:
             return _CallbackResult(_SKIP)
         if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
             cache.note_skip(code, reason)
-            return _CallbackResult(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
+            return _CallbackResult(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_had_tensors(code))
         attempts = cache.state(code).attempts
         # Other threads wait here. Once the lock is free, the entry may exist, although C did not find it before.
         with _compiling:

@@ -122,9 +122,9 @@ def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) ->
 
 def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
     is_error = options.fullgraph or error.is_final
-    met = (error.cause, error) if error.cause else (error,)
+    failures = (error.cause, error) if error.cause else (error,)
     # The first break, and the obstacle to resuming after it: the user needs both.
-    reports = [break_report(error, "error" if is_error else "skip") for error in met]
+    reports = [break_report(error, "error" if is_error else "skip") for error in failures]
     observer.broke(reports)
     if is_error:
         why = "with fullgraph=True" if options.fullgraph else "here (error_on_graph_break)"

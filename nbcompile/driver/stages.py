@@ -57,7 +57,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             try:
                 with observer.compiling(), torch_internals.without_hooks_on_saved_tensors():
                     return compile_twice_at_most(frame, options, observer)
-            except Exception as error:  # noqa: BLE001 - raised again where nothing else is said of it
+            except Exception as error:  # noqa: BLE001 - raised again where nothing else is reported
                 return fallback.outcome_of(frame, options, observer, error)
 
 

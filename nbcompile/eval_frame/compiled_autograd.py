@@ -39,8 +39,8 @@ def region(compile_backward: Callable[[Any], Any], dynamic: bool | None) -> Regi
         dynamic: that option of the function that is compiled.
     """
     with config.with_torch_settings():
-        wanted, is_static = config.compiled_autograd, config.assume_static_by_default
-    if not wanted:
+        is_enabled, is_static = config.compiled_autograd, config.assume_static_by_default
+    if not is_enabled:
         return None
     recorder = sys.modules.get(torch_internals.RECORDER)
     if recorder is None:

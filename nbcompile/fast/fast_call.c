@@ -165,8 +165,8 @@ static int has_keys(PyObject *dict, PyObject *keys) {
   Py_ssize_t position = 0, number = 0;
   if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return 0;
   while (PyDict_Next(dict, &position, &key, &value)) {
-    PyObject *wanted = PyTuple_GET_ITEM(keys, number++);
-    if (!is_same(key, wanted)) return 0;
+    PyObject *expected = PyTuple_GET_ITEM(keys, number++);
+    if (!is_same(key, expected)) return 0;
   }
   return 1;
 }
@@ -596,9 +596,9 @@ static PyObject *fast_call_new(PyTypeObject *type, PyObject *arguments, PyObject
   PyObject *function, *own, *names, *slow;
   if (!PyArg_ParseTuple(arguments, "O!OO!O", &PyFunction_Type, &function, &own, &PyTuple_Type, &names, &slow)) return NULL;
   PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
-  Py_ssize_t wanted = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
+  Py_ssize_t expected = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) +
                       !!(code->co_flags & CO_VARKEYWORDS) + code->co_nfreevars;
-  if (wanted != PyTuple_GET_SIZE(names) || wanted > MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not the names of a function");
+  if (expected != PyTuple_GET_SIZE(names) || expected > MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not the names of a function");
   FastCall *fast_call = (FastCall *)type->tp_alloc(type, 0);
   if (!fast_call) return NULL;
   fast_call->vectorcall = fast_call_vectorcall;
@@ -607,7 +607,7 @@ static PyObject *fast_call_new(PyTypeObject *type, PyObject *arguments, PyObject
   fast_call->code = Py_NewRef(code);
   fast_call->names = Py_NewRef(names);
   fast_call->slow = Py_NewRef(slow);
-  fast_call->locals = wanted;
+  fast_call->locals = expected;
   fast_call->defaults = Py_XNewRef(((PyFunctionObject *)function)->func_defaults);
   fast_call->keyword_defaults = Py_XNewRef(((PyFunctionObject *)function)->func_kwdefaults);
   if ((fast_call->entries = PyList_New(0))) return (PyObject *)fast_call;

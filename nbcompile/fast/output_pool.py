@@ -59,7 +59,7 @@ class WordOffsets:
     weak: int
     """The number of weak references; the same word, in some versions of torch."""
     has_object: int
-    """Bits of ``owners`` that are set while a Python object represents the storage; 0 where that is not said there."""
+    """Bits of ``owners`` that are set while a Python object represents the storage; 0 where that is not known."""
 
 
 def switch_on(extension: ModuleType) -> str:

@@ -274,7 +274,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
         return value.args[0]
     if isinstance(value, Constant):
         return constant(value.value, dtype)
-    # An index is computed in the wanted integer type at once.
+    # An index is computed in the required integer type at once.
     if isinstance(value, IndexOf):
         return replace(value, dtype=dtype) if not dtype.is_floating_point else Apply("cast", (value,), dtype)
     return Apply("cast", (value,), dtype)

@@ -120,9 +120,9 @@ class CompileMagics(Magics):
         # The view shows the breaks, so no warning is needed.
         recorder.shows_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._serialized_cell(parsed, options) if options.peer else b""
-        met: list[WrappedFunction] = []
+        wrapped: list[WrappedFunction] = []
         # The changed tree calls it by name. It is removed afterwards, so that the namespace has only names of the user.
-        shell.user_ns[WRAP] = wrapper(_compiler(options), met)
+        shell.user_ns[WRAP] = wrapper(_compiler(options), wrapped)
         status = Status(recorder, shell)
         try:
             # An error of nbcompile must not prevent the cell's result: it is reported, and the function runs as Python.
@@ -140,7 +140,7 @@ class CompileMagics(Magics):
         self._show(record, options, body, status, comparison, profile)
         if not record.frames and not options.quiet:
             names_only = change is wrap_call and not record.calls and VALUE not in shell.user_ns
-            print("nbcompile: " + nothing.why(record, met, names_only=names_only).replace("`", ""))  # noqa: T201
+            print("nbcompile: " + nothing.why(record, wrapped, names_only=names_only).replace("`", ""))  # noqa: T201
         return shell.user_ns.pop(VALUE, None)
 
     def _run_parsed(self, parsed: cells.ParsedCell, title: str, *, profiled: bool) -> ProfileView | None:
@@ -237,11 +237,11 @@ def _words(rest: str) -> tuple[list[str], str]:
     return words, rest
 
 
-def _sections(wanted: str | None) -> tuple[str, ...] | None:
-    if wanted is None:
+def _sections(requested: str | None) -> tuple[str, ...] | None:
+    if requested is None:
         return None
     try:
-        return sections.chosen(name for name in wanted.split(",") if name)
+        return sections.chosen(name for name in requested.split(",") if name)
     except ValueError as error:
         raise UsageError(f"--show: {error}") from None
 

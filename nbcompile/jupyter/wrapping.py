@@ -158,28 +158,28 @@ def _wrap(value: ast.expr, variable: str = "") -> ast.expr:
     return ast.copy_location(ast.Call(_wrap_at(value), [value, *name], []), value)
 
 
-def wrapper(compile_function: Compile, met: list[WrappedFunction]) -> Callable[..., object]:
+def wrapper(compile_function: Compile, wrapped: list[WrappedFunction]) -> Callable[..., object]:
     """Function that :data:`WRAP` is bound to: compile functions and modules, return other values unchanged.
 
     Args:
         compile_function: the function that compiles a function.
-        met: is filled with the functions and modules that were called.
+        wrapped: is filled with the functions and modules that were called.
     """
 
     def wrap(value: object, variable: str = "") -> object:
         if isinstance(value, (FunctionType, MethodType)):
             obstacle = _obstacle(value)
-            met.append(WrappedFunction(inspect.unwrap(value).__name__, obstacle))
+            wrapped.append(WrappedFunction(inspect.unwrap(value).__name__, obstacle))
             return value if obstacle or wrappers.is_compiled_here(value) else compile_function(value)
         if isinstance(value, type) and issubclass(value, torch.nn.Module):
-            _compile_class(value, compile_function, met)
+            _compile_class(value, compile_function, wrapped)
         elif isinstance(value, type):
             if any(isinstance(each, (FunctionType, classmethod, staticmethod)) for each in vars(value).values()):
-                met.append(WrappedFunction(value.__name__, _PLAIN_CLASS))
+                wrapped.append(WrappedFunction(value.__name__, _PLAIN_CLASS))
         elif isinstance(value, torch.nn.Module):
-            _compile_instance(value, variable, compile_function, met)
+            _compile_instance(value, variable, compile_function, wrapped)
         elif callable(value) and hasattr(value, "__name__"):
-            met.append(
+            wrapped.append(
                 WrappedFunction(value.__name__, "is no Python function, so that there is nothing in it to compile.")
             )
         return value
@@ -196,42 +196,42 @@ def _obstacle(function: Callable[..., object]) -> str:
     return next((text for suspends, text in _SUSPENDED.items() if suspends(innermost)), "")
 
 
-def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: list[WrappedFunction]) -> None:
+def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, wrapped: list[WrappedFunction]) -> None:
     """Calls of instances run a compiled ``forward``; hooks stay outside, as in ``Module.__call__``."""
     forward = cls.forward
     if forward is torch.nn.Module.forward or not isinstance(forward, FunctionType):
-        met.append(WrappedFunction(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
+        wrapped.append(WrappedFunction(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
         return
     obstacle = _obstacle(forward)
-    met.append(WrappedFunction(forward.__name__, obstacle, cls.__name__))
+    wrapped.append(WrappedFunction(forward.__name__, obstacle, cls.__name__))
     if not obstacle and not wrappers.is_compiled_here(forward):
         cls.forward = compile_function(forward)
 
 
 def _compile_instance(
-    module: torch.nn.Module, variable: str, compile_function: Compile, met: list[WrappedFunction]
+    module: torch.nn.Module, variable: str, compile_function: Compile, wrapped: list[WrappedFunction]
 ) -> None:
     """Compile one module in place, as ``Module.compile`` does; copies and pickles of it are not compiled."""
     name = type(module).__name__
     if isinstance(module, CompiledModule):
-        met.append(WrappedFunction(name, ""))
+        wrapped.append(WrappedFunction(name, ""))
         return
     if hasattr(module, "_torchdynamo_orig_callable") or (
         module._compiled_call_impl is not None and not wrappers.is_compiled_here(module._compiled_call_impl)
     ):
-        met.append(WrappedFunction(name, _BY_TORCH))
+        wrapped.append(WrappedFunction(name, _BY_TORCH))
         return
     forward = inspect.getattr_static(type(module), "forward")  # not by getattr, which fails for a scripted module
     if not isinstance(forward, FunctionType):
-        met.append(
+        wrapped.append(
             WrappedFunction(name, "has no `forward` that is a Python function, so that there is nothing to compile.")
         )
         return
     obstacle = _obstacle(forward)
     if code_skip_reason(forward.__code__) is not None:
-        met.append(WrappedFunction(name, obstacle))
+        wrapped.append(WrappedFunction(name, obstacle))
     else:
-        met.append(WrappedFunction(forward.__name__, obstacle, name))
+        wrapped.append(WrappedFunction(forward.__name__, obstacle, name))
     if not obstacle and not wrappers.is_compiled_here(forward) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
         caught = code_skip_reason(forward.__code__) is None

@@ -171,9 +171,9 @@ def t(build: Builder, x: Value) -> Value:
 @lowering(aten.expand.default)
 def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False) -> Value:
     """Repeat dimensions of size 1."""
-    wanted = indices(size)
-    missing = len(wanted) - x.ndim
-    full = tuple(x.size[at - missing] if extent == -1 and at >= missing else extent for at, extent in enumerate(wanted))
+    target = indices(size)
+    missing = len(target) - x.ndim
+    full = tuple(x.size[at - missing] if extent == -1 and at >= missing else extent for at, extent in enumerate(target))
     return broadcast_to(x, full)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from nbcompile import torch_internals
 from nbcompile.observe import torch_logs
-from nbcompile.observe.artifacts import ARTIFACTS, STEPS_WANTED
+from nbcompile.observe.artifacts import ARTIFACTS, STEP_ARTIFACTS
 from nbcompile.observe.component_logs import SUMMARIES
 from nbcompile.record.model import CompiledFrame, Timing
 from nbcompile.support.log_names import BY_TORCH, COMPONENTS, LIVE, NOT_HERE, TORCHS_COMPONENTS
@@ -37,7 +37,7 @@ class ArtifactLogs:
 
     def wants_steps(self) -> bool:
         """True if each instruction of the trace is printed."""
-        return not STEPS_WANTED.isdisjoint(enabled())
+        return not STEP_ARTIFACTS.isdisjoint(enabled())
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
         """No-op: nothing is needed while a frame is compiled."""

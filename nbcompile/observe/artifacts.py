@@ -17,7 +17,7 @@ from nbcompile.record.model import Autotuning, CompiledFrame, Graph, Guard, Inst
 
 Messages = Callable[[CompiledFrame], Iterable[str]]
 
-STEPS_WANTED = frozenset(("trace_source", "trace_bytecode", "trace_call"))
+STEP_ARTIFACTS = frozenset(("trace_source", "trace_bytecode", "trace_call"))
 """Artifacts that need each instruction of the trace recorded."""
 
 

@@ -1,6 +1,6 @@
 r"""A structured trace as a stream of entries: metadata and payload of each record, in bounded memory.
 
-    for entry in entries(path, wanted, problems):     Entry("dynamo_output_graph", "0/0", 1, None, {...}, "class...")
+    for entry in entries(path, selected, problems):     Entry("dynamo_output_graph", "0/0", 1, None, {...}, "class...")
 
     V1123 22:45:21.189000 19943 torch/_dynamo/utils.py:2350] {"chromium_event": {}, "frame_id": 0, "has_payload": ...}
     \t{"name": "dynamo", "ts": 1795473921188904.0, ...
@@ -77,7 +77,7 @@ class Problems:
         return [*(text.format(number) for number, text in counted if number), *self.messages]
 
 
-def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[Entry]:
+def entries(path: Path, selected: frozenset[str], problems: Problems) -> Iterator[Entry]:
     """The entries of a file, in order; payloads of other names are skipped.
 
     Raises:
@@ -100,7 +100,7 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
                 continue
             if current is not None:
                 yield _entry(current[0], payload, length, problems)
-            current, payload, length = _metadata(line, wanted, problems), [], 0
+            current, payload, length = _metadata(line, selected, problems), [], 0
         if current is not None:
             yield _entry(current[0], payload, length, problems)
 
@@ -140,7 +140,7 @@ def _lines(file: gzip.GzipFile | BinaryIO, path: Path, problems: Problems) -> It
         problems.messages.append(f"{path.name} ends early: in the middle of a line")
 
 
-def _metadata(line: str, wanted: frozenset[str], problems: Problems) -> tuple[Any, bool] | None:
+def _metadata(line: str, selected: frozenset[str], problems: Problems) -> tuple[Any, bool] | None:
     found = METADATA.match(line)
     try:
         metadata = json.loads(found["json"]) if found else None
@@ -151,7 +151,7 @@ def _metadata(line: str, wanted: frozenset[str], problems: Problems) -> tuple[An
         return None
     if found and found["rank"]:
         metadata.setdefault("rank", int(found["rank"]))
-    return metadata, _name(metadata) in wanted
+    return metadata, _name(metadata) in selected
 
 
 def _name(metadata: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ from nbcompile.record.model import (
 )
 
 STAGES = {record: stage for stage, record in GRAPH_RECORDS.items()}
-WANTED = frozenset((
+SELECTED = frozenset((
     *STAGES, RECORD, "dynamo_output_graph", "dynamo_cpp_guards_str", "dynamo_guards", "dynamo_graph_break_reason",
     "recompile_reasons", "inductor_output_code", "chromium_event", "torch_version", "compilation_metrics",
 ))  # fmt: skip
@@ -116,7 +116,7 @@ def read(path: Path, *, first: bool = False) -> OpenedTrace:
     problems = Problems()
     processes: dict[tuple[int, Path], _RankEntries] = {}
     for file, rank in _files(path):
-        for entry in entries(file, WANTED, problems):
+        for entry in entries(file, SELECTED, problems):
             own = processes.setdefault((rank if entry.rank is None else entry.rank, file), _RankEntries())
             _add(own, entry, problems)
     ranks = _one_of_each_rank(processes, problems, first=first)
@@ -201,7 +201,7 @@ def _add(own: _RankEntries, entry: Entry, problems: Problems) -> None:
             frame.breaks.append(entry.payload)
         case "inductor_output_code":
             frame.codes.append(entry.payload)
-        case name if name in WANTED:
+        case name if name in SELECTED:
             frame.texts[name] = entry.payload
         case name if name.endswith(("_ORIGINAL_BYTECODE", "_MODIFIED_BYTECODE")):
             # The name begins with that of the function; ORIGINAL and MODIFIED have equally many letters.

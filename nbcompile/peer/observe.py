@@ -157,7 +157,7 @@ def _tensor_facts(value: object) -> dict[str, Any]:
 
 def _frames(name: str, graphs: list[tuple[str, model.Graph]], watched: Watch) -> tuple[model.CompiledFrame, ...]:
     by_id = dict(graphs)
-    ids = dict.fromkeys([*(met.compile_id for met in watched.breaks), *by_id])
+    ids = dict.fromkeys([*(report.compile_id for report in watched.breaks), *by_id])
     return tuple(_frame(each, name, by_id.get(each), watched) for each in sorted(ids, key=_in_order))
 
 
@@ -168,10 +168,10 @@ def _in_order(compile_id: str) -> tuple[int, ...]:
 def _frame(compile_id: str, name: str, graph: model.Graph | None, watched: Watch) -> model.CompiledFrame:
     breaks = tuple(
         model.Break(
-            id=f"{compile_id}.b{index}", kind="", title=met.title, explanation=met.text, hints=(), context="",
-            stack=(model.StackLine(met.file, met.line, name),),
+            id=f"{compile_id}.b{index}", kind="", title=report.title, explanation=report.text, hints=(), context="",
+            stack=(model.StackLine(report.file, report.line, name),),
         )
-        for index, met in enumerate(met for met in watched.breaks if met.compile_id == compile_id)
+        for index, report in enumerate(report for report in watched.breaks if report.compile_id == compile_id)
     )  # fmt: skip
     recompiled = next((entry for entry in watched.recompiles if entry.compile_id == compile_id), None)
     return model.CompiledFrame(
@@ -215,14 +215,14 @@ def _hear_break(watched: Watch, text: str) -> None:
     frame = attempt.partition("_")[0]
     for part in text.split(_SECOND):
         title = _TITLE.search(part)
-        met = BreakReport(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
+        report = BreakReport(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
         is_repeated = any(
             (graph_break.compile_id, graph_break.title, graph_break.file, graph_break.line)
-            == (frame, met.title, file, line)
+            == (frame, report.title, file, line)
             for graph_break in watched.breaks
         )
         if not (is_repeated and "_" in attempt):
-            watched.breaks.append(met)
+            watched.breaks.append(report)
 
 
 def _hear_recompile(watched: Watch, text: str) -> None:

@@ -95,43 +95,43 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
     return field.default_factory is not dataclasses.MISSING and bool(value == field.default_factory())
 
 
-def _from_plain(wanted: Any, value: Any, path: str) -> Any:
+def _from_plain(expected: Any, value: Any, path: str) -> Any:
     """Build a value of the expected type; ``path`` is its path in the JSON."""
     # The type hints of the dataclasses are the schema; there is no second description of it.
-    if isinstance(wanted, types.UnionType):  # the model has only unions ``X | None``
-        return None if value is None else _from_plain(get_args(wanted)[0], value, path)
-    if get_origin(wanted) is tuple:
+    if isinstance(expected, types.UnionType):  # the model has only unions ``X | None``
+        return None if value is None else _from_plain(get_args(expected)[0], value, path)
+    if get_origin(expected) is tuple:
         _require(isinstance(value, list), path, "a list", value)
-        item = get_args(wanted)[0]
+        item = get_args(expected)[0]
         return tuple(_from_plain(item, each, f"{path}[{index}]") for index, each in enumerate(value))
-    if dataclasses.is_dataclass(wanted):
+    if dataclasses.is_dataclass(expected):
         _require(isinstance(value, dict), path, "an object", value)
-        return _from_object(wanted, value, path)
+        return _from_object(expected, value, path)
     # JSON has one kind of numbers: 1.0 may come back as 1. (True is an int in Python, and no number here.)
-    if wanted is float:
+    if expected is float:
         _require(isinstance(value, (int, float)) and not isinstance(value, bool), path, "a number", value)
         try:
             return float(value)
         except OverflowError:
             raise RecordFormatError(f"{path}: the number is too large") from None
-    _require(type(value) is wanted, path, f"a value of type {wanted.__name__}", value)
+    _require(type(value) is expected, path, f"a value of type {expected.__name__}", value)
     return value
 
 
-def _from_object(wanted: Any, value: dict[str, Any], path: str) -> Any:
-    hints = _hints(wanted)
+def _from_object(expected: Any, value: dict[str, Any], path: str) -> Any:
+    hints = _hints(expected)
     if unknown := sorted(value.keys() - hints.keys()):
-        raise RecordFormatError(f"{path}: {wanted.__name__} has no field {unknown[0]!r}")
+        raise RecordFormatError(f"{path}: {expected.__name__} has no field {unknown[0]!r}")
     entries = {name: _from_plain(hints[name], entry, f"{path}.{name}") for name, entry in value.items()}
     try:
-        return wanted(**entries)
+        return expected(**entries)
     except TypeError as error:  # a field without a default is missing; dataclasses name it
         raise RecordFormatError(f"{path}: {error}") from error
 
 
 @functools.cache
-def _hints(wanted: type) -> dict[str, Any]:
-    return get_type_hints(wanted)
+def _hints(expected: type) -> dict[str, Any]:
+    return get_type_hints(expected)
 
 
 def _require(holds: bool, path: str, expected: str, value: object) -> None:

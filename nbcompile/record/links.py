@@ -58,8 +58,8 @@ class FrameLinks:
 
     def lines(self, *ids: str) -> tuple[int, ...]:
         """The lines of the frame's own source that these ids come from."""
-        wanted = set(self.captured(*ids))
-        return tuple(line for line, nodes in sorted(self.by_line.items()) if wanted & set(nodes))
+        selected = set(self.captured(*ids))
+        return tuple(line for line, nodes in sorted(self.by_line.items()) if selected & set(nodes))
 
     def derived_names(self, node: str) -> tuple[str, ...]:
         """Names of everything in later stages that computes a captured node, in order of the stages."""

@@ -91,7 +91,7 @@ class Subscriber(Protocol):
         """Return whether the steps of the trace are to be recorded, too."""
 
     def during(self, compile_id: str) -> AbstractContextManager[None]:
-        """Return the context in which a frame that is wanted is compiled."""
+        """Return the context in which a recorded frame is compiled."""
 
     def receive(self, frame: model.CompiledFrame, timings: Sequence[model.Timing]) -> None:
         """Take a finished frame."""

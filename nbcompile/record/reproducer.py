@@ -47,13 +47,13 @@ def script(frame: CompiledFrame) -> str:
     inputs = [f"    {_input(each, frame)},  # {each.source or each.name}" for each in _inputs(graph)]
     given = ["", *sizes, "inputs = [", *inputs, "]"]
     backend = frame.compiled_graph.backend if frame.compiled_graph else "inductor"
-    said = {"{id}": frame.id, "{function}": frame.function, "{backend}": repr(backend)}
-    head, tail = (_filled(each, said) for each in (_HEAD, _TAIL))
+    fields = {"{id}": frame.id, "{function}": frame.function, "{backend}": repr(backend)}
+    head, tail = (_filled(each, fields) for each in (_HEAD, _TAIL))
     return "\n".join((head, graph.code, *given)) + "\n" + tail
 
 
-def _filled(text: str, said: dict[str, str]) -> str:
-    for name, value in said.items():
+def _filled(text: str, fields: dict[str, str]) -> str:
+    for name, value in fields.items():
         text = text.replace(name, value)
     return text
 

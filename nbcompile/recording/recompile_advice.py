@@ -135,10 +135,10 @@ def _about_a_tensor(failure: GuardFailure) -> Found:
         return _about_a_size(failure, int(mismatch[2]), int(mismatch[3]), int(mismatch[4]))
     if not isinstance(tensor, torch.Tensor):
         return None
-    wanted = _traced_like(failure.failed.reason)
-    if wanted is not None:
-        return f"{name}.to({wanted}) before the call", lambda: failure.would_accept(
-            lambda tensor: tensor.detach().to(wanted)
+    expected = _traced_like(failure.failed.reason)
+    if expected is not None:
+        return f"{name}.to({expected}) before the call", lambda: failure.would_accept(
+            lambda tensor: tensor.detach().to(expected)
         )
     if "requires_grad mismatch. expected requires_grad=0" in failure.failed.reason:
         return f"{name}.detach() before the call", lambda: failure.would_accept(torch.Tensor.detach)

@@ -44,13 +44,13 @@ class Body:
 
     def constant(self, value: object, name: str) -> ast.expr:
         """Bind an object as a constant of the program, under a name."""
-        wanted = re.sub(r"\W+", "_", name).strip("_") or "constant"
+        preferred = re.sub(r"\W+", "_", name).strip("_") or "constant"
         #     "fn.<locals>.helper"    __fn_locals_helper
-        wanted = f"__{wanted}" if not wanted.startswith("__") else wanted
-        if keyword.iskeyword(wanted):
-            wanted += "_"
+        preferred = f"__{preferred}" if not preferred.startswith("__") else preferred
+        if keyword.iskeyword(preferred):
+            preferred += "_"
         number = 0
-        candidate = wanted
+        candidate = preferred
         # The same object under the same name is bound once; another object gets a number.
         while (
             candidate in self.taken
@@ -58,6 +58,6 @@ class Body:
             or (candidate in self.constants and self.constants[candidate] is not value)
         ):
             number += 1
-            candidate = f"{wanted}_{number}"
+            candidate = f"{preferred}_{number}"
         self.constants[candidate] = value
         return ast.Name(candidate, ast.Load())

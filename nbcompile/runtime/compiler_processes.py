@@ -50,7 +50,7 @@ def run_together(
         builds.run_concurrent_task()
         until = time.monotonic() + (patience() if timeout is None else timeout)
         with builds.around():
-            said = [each.communicate(timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
+            outputs = [each.communicate(timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
     except subprocess.TimeoutExpired as error:
         seconds = patience() if timeout is None else timeout
         raise BuildError(f"{error.cmd[0]} was stopped after {seconds:g} s (${PATIENCE})") from None
@@ -59,7 +59,7 @@ def run_together(
             if process.poll() is None:
                 _kill(process)
             _running.discard(process)
-    return [(each.returncode, output) for each, output in zip(processes, said, strict=True)]
+    return [(each.returncode, output) for each, output in zip(processes, outputs, strict=True)]
 
 
 @contextlib.contextmanager

@@ -112,10 +112,10 @@ void leave(const GpuState *state) {
 int enter(int device, GpuState *state) {
   try {
     auto *impl = guard();
-    c10::Device wanted(CUDA, (c10::DeviceIndex)device);
-    state->before = impl->exchangeDevice(wanted).index();
+    c10::Device target(CUDA, (c10::DeviceIndex)device);
+    state->before = impl->exchangeDevice(target).index();
     state->device = device;
-    state->stream = impl->getStreamNativeHandle(impl->getStream(wanted));
+    state->stream = impl->getStreamNativeHandle(impl->getStream(target));
   } catch (const std::exception &error) {
     return raise(error);
   }

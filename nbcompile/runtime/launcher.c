@@ -534,8 +534,8 @@ static PyObject *program_run(Program *program, PyObject **inputs, int owned) {
    * Without run-time sizes the last two are left out, and Program.numbers is used as it is. */
   char small[2048];
   size_t words = 3 * program->slots + program->widest, numbers = program->holes || program->values ? program->values + program->count : 0;
-  size_t wanted = words * sizeof(void *) + numbers * sizeof(i64);
-  char *memory = wanted <= sizeof small ? small : PyMem_Malloc(wanted);
+  size_t needed = words * sizeof(void *) + numbers * sizeof(i64);
+  char *memory = needed <= sizeof small ? small : PyMem_Malloc(needed);
   if (!memory) return PyErr_NoMemory();
   void **word = (void **)memory;
   i64 *values = (i64 *)(word + words);

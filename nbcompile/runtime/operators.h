@@ -528,8 +528,8 @@ static int read_product(Program *program, PyObject *text, Numbers *numbers, Step
   PyObject *slots;
   if (!PyArg_ParseTuple(text, "iiOddi", &step->kind, &step->product, &slots, &step->beta, &step->alpha, &step->by_onednn)) return -1;
   program->calls = 1;
-  Py_ssize_t wanted = step->product == MM || step->product == BMM ? 3 : 4;
-  return read_slots(program, slots, numbers, step, wanted, wanted);
+  Py_ssize_t expected = step->product == MM || step->product == BMM ? 3 : 4;
+  return read_slots(program, slots, numbers, step, expected, expected);
 }
 
 /* (CONVOLVE, (input, weight[, bias]), (dims, *stride, *padding, *dilation, *output padding, transposed, groups), results) */

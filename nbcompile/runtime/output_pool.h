@@ -79,8 +79,8 @@ static i64 pool_limit(void) {
 }
 
 /* Free unused blocks, least recently used first, until there is space; 0 if there is not enough of them. */
-static int make_room(i64 wanted, i64 limit) {
-  while (pool.bytes + wanted > limit || pool.count == POOL_BLOCKS) {
+static int make_room(i64 requested, i64 limit) {
+  while (pool.bytes + requested > limit || pool.count == POOL_BLOCKS) {
     Py_ssize_t oldest = -1;
     for (Py_ssize_t i = 0; i < pool.count; i++)
       if (is_idle(&pool.block[i]) && (oldest < 0 || pool.block[i].last_use < pool.block[oldest].last_use)) oldest = i;

@@ -199,7 +199,7 @@ def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
     """Compile source text into a shared object at ``target``.
 
     Raises:
-        BuildError: with what the compiler said.
+        BuildError: with the compiler's output.
     """
     command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
     _expect_success(command, *run(command, source))
@@ -210,7 +210,7 @@ def build_together(compiler: Compiler, sources: Sequence[str], target: Path) -> 
     """Compile several source texts at once, one process each, and link them into one shared object.
 
     Raises:
-        BuildError: with what the compiler said.
+        BuildError: with the compiler's output.
     """
     with tempfile.TemporaryDirectory(prefix="nbcompile-") as folder:
         objects = []

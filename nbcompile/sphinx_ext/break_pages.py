@@ -25,8 +25,8 @@ def write_pages(app: Sphinx) -> None:
 def write(folder: Path) -> None:
     """Write the pages and their index into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {f"{kind.id.lower()}.md": explain.as_markdown(explain.page(kind.id)) for kind in explain.kinds()}
-    for name, text in {**wanted, "index.md": index()}.items():
+    expected = {f"{kind.id.lower()}.md": explain.as_markdown(explain.page(kind.id)) for kind in explain.kinds()}
+    for name, text in {**expected, "index.md": index()}.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")

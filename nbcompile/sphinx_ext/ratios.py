@@ -69,10 +69,10 @@ def draw(title: str, found: Iterable[tuple[str, float]]) -> Markup:
     shown = [each for each in TICKS if least / 3 <= each <= most * 3]
     scale = _Scale(min(least, *shown), max(most, *shown))
     height = TOP + ROW * len(rows)
-    said = "; ".join(f"{words}: {value:g}" for words, value in rows)
+    text = "; ".join(f"{words}: {value:g}" for words, value in rows)
     return tag(
         "svg",
-        tag("title", f"{title}. {said}"),
+        tag("title", f"{title}. {text}"),
         tag("style", _STYLE),
         [_tick(each, scale, height) for each in shown],
         [_bar(index, words, value, scale) for index, (words, value) in enumerate(rows)],

@@ -22,10 +22,10 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "torch":
         raise  # a part of torch's own is not there: its message says which
-    said = (
+    message = (
         f"nbcompile {VERSION} needs torch, which is not installed for {sys.executable}. Install it: pip install torch"
     )
-    raise ModuleNotFoundError(said, name="torch") from None
+    raise ModuleNotFoundError(message, name="torch") from None
 
 PYTHON = ((3, 11), (3, 13))
 """The first and the last version whose bytecode is known."""

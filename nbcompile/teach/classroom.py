@@ -42,13 +42,13 @@ def chosen(lecture: int = 0, names: Sequence[str] = ()) -> list[Exercise]:
     return [exercise for exercise in known.values() if lecture in (0, exercise.lecture)]
 
 
-def notebook(title: str, wanted: Sequence[Exercise], *, solutions: bool = False) -> NotebookNode:
+def notebook(title: str, selected: Sequence[Exercise], *, solutions: bool = False) -> NotebookNode:
     """A notebook of exercises; with solutions, between nbgrader's marks, for the teacher."""
     cells = [
-        new_markdown_cell(HEAD.format(title=title, first=wanted[0].id), metadata=_metadata("introduction")),
+        new_markdown_cell(HEAD.format(title=title, first=selected[0].id), metadata=_metadata("introduction")),
         new_code_cell("import torch\n\nimport nbcompile\nfrom nbcompile.teach import check, hint"),
     ]
-    for exercise in wanted:
+    for exercise in selected:
         shown = kinds.with_facts(exercise)
         task = f"## {shown.title}\n\n{shown.task.strip()}\n\n`{shown.id}`, {shown.points} point(s)"
         code = exercise.starter.strip()
@@ -87,13 +87,13 @@ def export(folder: Path, lecture: int = 0, names: Sequence[str] = ()) -> list[Pa
     groups = [lecture] if lecture or names else sorted({exercise.lecture for exercise in exercises().values()})
     written = []
     for number in groups:
-        wanted = chosen(number, names)
+        selected = chosen(number, names)
         title = f"Exercises of lecture {number}" if number else "Exercises"
         assignment = f"lecture-{number}" if number else "exercises"
         for kind, solutions in (("source", True), ("release", False)):
             path = folder / kind / assignment / f"{assignment}.ipynb"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(nbformat.writes(notebook(title, wanted, solutions=solutions)), encoding="utf-8")
+            path.write_text(nbformat.writes(notebook(title, selected, solutions=solutions)), encoding="utf-8")
             written.append(path)
     return written
 

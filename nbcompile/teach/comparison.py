@@ -94,10 +94,10 @@ def _has_equality(value: object) -> bool:
 
 def _tensors(actual: torch.Tensor, expected: torch.Tensor) -> str:
     for name in ("shape", "dtype", "requires_grad"):
-        got, wanted = getattr(actual, name), getattr(expected, name)
-        if got != wanted:
-            got, wanted = (tuple(got), tuple(wanted)) if name == "shape" else (got, wanted)
-            return f"expected a tensor with {name} {wanted}, got {got}"
+        got, reference = getattr(actual, name), getattr(expected, name)
+        if got != reference:
+            got, reference = (tuple(got), tuple(reference)) if name == "shape" else (got, reference)
+            return f"expected a tensor with {name} {reference}, got {got}"
     if _is_close(actual, expected):
         return ""
     return f"expected {_short(expected)}, got {_short(actual)}"

@@ -153,7 +153,7 @@ def check_operators(exercise: Exercise, answer: Any) -> tuple[str, Record | None
     graphs = [operators_of(frame) for frame in record.frames if frame.graph is not None]
     actual = graphs[0] if graphs else []
     if actual != expected:
-        shown = ", ".join(actual) if actual else "empty: no operator was met"
+        shown = ", ".join(actual) if actual else "empty: no operator was called"
         raise Rejection(f"its graph is {shown}; the exercise asks for {', '.join(expected)}.", record)
     return f"the graph is {', '.join(actual)}.", record
 

@@ -35,8 +35,8 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
             attempt.attempt(compiled, answer)
     record = frame_recorder.record()
     failed = [failure for frame in record.frames for failure in frame.failed_guards]
-    wanted = exercise.parameters["wants"]
-    if wanted == "hit":
+    requested = exercise.parameters["wants"]
+    if requested == "hit":
         if failed:
             raise Rejection(f"this call is compiled: it failed the guard `{facts.readable(failed[0].reason)}`.", record)
         _expect_other(exercise, answer)

@@ -67,7 +67,7 @@ def judge(chosen: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Ve
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - an answer may raise anything, and its objects wherever they are used
-        says = f"the check met {type(error).__name__}: {str(error) or 'without a message'}"
+        says = f"the check raised {type(error).__name__}: {str(error) or 'without a message'}"
     finally:
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)

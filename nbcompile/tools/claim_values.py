@@ -43,9 +43,9 @@ def _condition(frame: FrameType, position: int) -> ast.expr | None:
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     except SyntaxError:  # the file has changed since
         return None
-    wanted = positions and (positions.lineno, positions.col_offset, positions.end_lineno, positions.end_col_offset)
+    expected = positions and (positions.lineno, positions.col_offset, positions.end_lineno, positions.end_col_offset)
     for call in calls:
-        if (call.lineno, call.col_offset, call.end_lineno, call.end_col_offset) == wanted:
+        if (call.lineno, call.col_offset, call.end_lineno, call.end_col_offset) == expected:
             return call.args[position] if len(call.args) > position else None
     return None
 

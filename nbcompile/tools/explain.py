@@ -266,12 +266,12 @@ def _definitions(examples: ModuleType) -> dict[str, ast.stmt]:
 def _helpers(examples: ModuleType, definition: ast.stmt) -> tuple[ast.stmt, ...]:
     """The definitions that a function names, and those that they name, in their order."""
     known = {name: node for name, node in _definitions(examples).items() if name not in ("x", "given")}
-    wanted, todo = set[str](), _names(definition) & known.keys()
+    referenced, todo = set[str](), _names(definition) & known.keys()
     while todo:
         name = todo.pop()
-        wanted.add(name)
-        todo |= (_names(known[name]) & known.keys()) - wanted
-    found = (known[each] for each in wanted if known[each] is not definition)
+        referenced.add(name)
+        todo |= (_names(known[name]) & known.keys()) - referenced
+    found = (known[each] for each in referenced if known[each] is not definition)
     return tuple(sorted(found, key=lambda node: node.lineno))
 
 

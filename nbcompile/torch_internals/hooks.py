@@ -209,9 +209,9 @@ def next_autograd_number() -> int:
 
 
 @contextmanager
-def rules_in_python(wanted: bool) -> Iterator[None]:
+def rules_in_python(enabled: bool) -> Iterator[None]:
     """Run Python decompositions of composite operators in the block: those in C++ may specialise symbolic sizes."""
-    if not wanted:
+    if not enabled:
         yield
         return
     # The constructor of torch's context enters it. To call it here enters it in the order of the ``with`` statement.

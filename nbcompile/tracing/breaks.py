@@ -276,7 +276,7 @@ DATA_OF_RESULT = _kind(
 )  # fmt: skip
 DATA_OF_OTHER_DTYPE = _kind(
     "NB0113", "GB0220", "Failed to mutate tensor data attribute to different dtype",
-    "`.data` can be set to a tensor of the same dtype, and this one is {wanted}.",
+    "`.data` can be set to a tensor of the same dtype, and this one is {expected}.",
     "Do not set `.data` of this tensor, or do it outside of the compiled function.",
 )  # fmt: skip
 TENSOR_ATTRIBUTE = _kind(
@@ -564,11 +564,11 @@ NDARRAY_IN_TORCH = _kind(
 RESIZE = _kind(
     "NB0097", "GB0126", "Unsupported Tensor.resize_() call",
     "`{name}` gives a tensor other memory, which a graph of tensors cannot say.",
-    "Make a new tensor of the size that is wanted.",
+    "Make a new tensor of the new size.",
 )  # fmt: skip
 OUT_SIZE = _kind(
     "NB0098", "GB0247", "Shape mismatch with out= tensor variant",
-    "`{name}` is called with `out=` a tensor of shape {given}, and would resize it to {wanted}.",
+    "`{name}` is called with `out=` a tensor of shape {given}, and would resize it to {resized}.",
     "Pass a tensor of the result's shape, or none.",
 )  # fmt: skip
 OUT_STRIDES = _kind(
@@ -629,13 +629,13 @@ class Unsupported(Exception):
     is_final: bool = False
     """True if the break is an error for the user: none is allowed here."""
     cause: Unsupported | None = None
-    """The break that was met first, where this one only says why nothing can resume after it."""
+    """The break that was encountered first, where this one only says why nothing can resume after it."""
     operands: tuple[Operand, ...] = ()
     """Values on the operand stack of the frame in which the graph ends."""
     callee: str = ""
     """Name of the function that the broken line calls, as the user wrote it."""
     traced: tuple[str, ...] = ()
-    """The last instructions, where the compiler's own view is wanted (config.verbose)."""
+    """The last instructions, where the compiler's own view is requested (config.verbose)."""
 
     def __str__(self) -> str:
         return f"{self.kind.id} {self.kind.title} ({self.context})"

@@ -198,7 +198,7 @@ class Tracer(Protocol):
     output: OutputGraph
     overrides: OverrideState[VariableTracker]
     represented: list[VariableTracker]
-    """The containers and objects whose ``repr`` is being found: one that is met again is ``...``."""
+    """The containers and objects whose ``repr`` is being found: one that is found again is ``...``."""
 
     @property
     def side_effects(self) -> Effects:

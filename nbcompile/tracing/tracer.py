@@ -182,9 +182,9 @@ class _FrameTracer:
 
     def _keep(self, unfinished: FailedAttempt, error: BaseException) -> None:
         """Save the graph of a failed attempt for views."""
-        output, met = self.interpreter.output, error.plan.error if isinstance(error, _RestartWithPlan) else error
+        output, cause = self.interpreter.output, error.plan.error if isinstance(error, _RestartWithPlan) else error
         failed = output.failed
-        if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
+        if failed is not None and (cause is failed.error or _is_at(failed.stack, getattr(cause, "stack", ()))):
             unfinished.failed = failed
         # Views of a failure show the attempt with the most operators: later attempts end earlier, as planned.
         if output.operators() < unfinished.operators():

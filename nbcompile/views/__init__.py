@@ -23,8 +23,8 @@ from nbcompile.views import html, text
 
 def mimebundle(record: Record, show: str | Iterable[str] | None = None) -> dict[str, str]:
     """MIME bundle for Jupyter: HTML, and text for hosts without it."""
-    wanted = show if show is None or isinstance(show, str) else tuple(show)
-    return {"text/plain": text.render(record, wanted), "text/html": html.render(record, wanted)}
+    selected = show if show is None or isinstance(show, str) else tuple(show)
+    return {"text/plain": text.render(record, selected), "text/html": html.render(record, selected)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
     reason = "since every caller meets it again"
-    return f"{text}, {reason}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
+    return f"{text}, {reason}. With config.nested_graph_breaks it is encountered once, in `{frames[0].function}`"
 
 
 def what_breaks(graph_break: Break) -> str:

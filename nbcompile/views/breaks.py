@@ -51,7 +51,7 @@ def _break(index: int, distinct: links.DistinctBreak) -> Markup:
         ("While", cause.reason),
         ("Developer debug context", code(cause.context) if cause.context else None),
     )
-    reasons = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
+    reasons = tag("dl", [(tag("dt", term), tag("dd", sentence)) for term, sentence in why if sentence])
     # With many breaks, the page would be longer than the program if all were unfolded.
     return fold(title, stack(cause.stack), reasons, is_open=index < 5)
 
@@ -88,9 +88,9 @@ def tree(record: Record, limits: Limits) -> Markup | None:
 
 def _cause(record: Record, index: int, distinct: links.DistinctBreak) -> Markup:
     label, title = chip(break_sentences.break_label(index), "warn"), prose(distinct.cause.title)
-    said = break_sentences.repeated(record, distinct)
+    sentence = break_sentences.repeated(record, distinct)
     counted = f"frames.breaks|ended.{index}"
-    return tag("p", label, " ", title, ": ", tag("span", prose(said), data_r=counted))
+    return tag("p", label, " ", title, ": ", tag("span", prose(sentence), data_r=counted))
 
 
 def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBreak, ...], limits: Limits) -> Markup:

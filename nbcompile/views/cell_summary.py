@@ -82,13 +82,13 @@ def outcome(record: Record) -> str:
         return f"No frame was compiled: {'; '.join(_not_compiled(record))}."
     if len(record.frames) == 1 and not breaks:
         if record.frames[0].graph is None:
-            return "The whole function is one frame; no operator was met, so it has no graph."
+            return "The whole function is one frame; no operator was called, so it has no graph."
         return "The whole function is one frame and one graph."
-    said = f"{count(compiled, 'frame')} compiled, of {count(len(links.entries(record)), 'code object')}"
+    sentence = f"{count(compiled, 'frame')} compiled, of {count(len(links.entries(record)), 'code object')}"
     if breaks:
         ended = sum(len(each.frames) for each in breaks)
-        return f"{said}. {count(len(breaks), 'distinct graph break')} ended {count(ended, 'frame')}."
-    return f"{said}."
+        return f"{sentence}. {count(len(breaks), 'distinct graph break')} ended {count(ended, 'frame')}."
+    return f"{sentence}."
 
 
 def _without_frames(record: Record) -> str:
@@ -261,14 +261,16 @@ def _recompiled(frame: CompiledFrame, failure: guard_failures.GuardFailure) -> s
 
 def _training_step(record: Record) -> Iterator[Sentence]:
     """Advice for a training step that is compiled as a whole and breaks after the forward pass."""
-    met: dict[str, None] = {}
+    found: dict[str, None] = {}
     for distinct in links.distinct_breaks(record):
         calls = (distinct.cause.callee, *(line.code for line in distinct.cause.stack))
-        met |= dict.fromkeys(name for name in _AFTER_FORWARD if any(re.search(rf"\.{name}\b", text) for text in calls))
+        found |= dict.fromkeys(
+            name for name in _AFTER_FORWARD if any(re.search(rf"\.{name}\b", text) for text in calls)
+        )
     # A method called ``step`` may be of any object: two of the names, or a backward pass, are a training step.
-    if len(met) < 2 and "backward" not in met:
+    if len(found) < 2 and "backward" not in found:
         return
-    names = ", ".join(f"`{name}`" for name in _AFTER_FORWARD if name in met)
+    names = ", ".join(f"`{name}`" for name in _AFTER_FORWARD if name in found)
     yield Sentence(
         f"Breaks at {names}: this is a whole training step. Compile the forward pass, for instance the model or the "
         "function that computes the loss, and call `zero_grad`, `backward` and `step` outside of it: the backward "

@@ -87,11 +87,11 @@ def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, Compil
     """Names by which the residual program calls its resume functions, and the frame of each."""
     # A resume function that was compiled several times: the first frame of it, as in `_collect`.
     became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
-    met: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for index, function in enumerate(frame.resume_functions):
         # Two breaks in a line have resume functions of one name: the residual program numbers those after the first.
-        number = met[function.name]
-        met[function.name] += 1
+        number = counts[function.name]
+        counts[function.name] += 1
         yield function.name + (f"_{number}" if number else ""), became.get(index)
 
 

@@ -265,7 +265,7 @@ def inlined(frame: CompiledFrame) -> list[str]:
 def without_graph(frame: CompiledFrame) -> str:
     """Sentence for a frame without a graph."""
     if frame.status == "compiled":
-        return "No operator was met, so there is no graph."
+        return "No operator was called, so there is no graph."
     return "Not compiled, and no operator was traced: there is no graph."
 
 

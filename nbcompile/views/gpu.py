@@ -66,21 +66,21 @@ def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], lim
 def _explained(gpu: Gpu) -> str:
     """The legend of the drawing of its tiles, for the colours that occur."""
     found = {program for tile in gpu.tiles for program in tile.programs}
-    said = [
+    sentences = [
         "A tensor is drawn as it is laid out in memory, whatever its shape: neighbours in a row are neighbours there."
     ]
     if any(map(gpu_pictures.is_sampled, gpu.tiles)):
-        said.append("Of a tensor with too many elements for the drawing, evenly spaced ones are drawn.")
+        sentences.append("Of a tensor with too many elements for the drawing, evenly spaced ones are drawn.")
     programs = {program for program in found if program >= 0}
     if programs:
-        said.append("A number is that of a program (a block of threads).")
+        sentences.append("A number is that of a program (a block of threads).")
     if len(programs) > gpu_pictures.COLOURS:
-        said.append("Colours repeat, as there are more programs than colours.")
+        sentences.append("Colours repeat, as there are more programs than colours.")
     if gpu_pictures.SEVERAL in found:
-        said.append("Grey: several programs.")
+        sentences.append("Grey: several programs.")
     if gpu_pictures.NO_PROGRAM in found:
-        said.append("Pale: none.")
-    return " ".join(said)
+        sentences.append("Pale: none.")
+    return " ".join(sentences)
 
 
 def candidates(kernel: Kernel) -> Markup | None:
@@ -108,13 +108,13 @@ def roofline(compiled: CompiledGraph) -> Markup | None:
     if found is None:
         return None
     drawn, is_named = found
-    said = (
+    sentences = (
         "A kernel on the line is as fast as the memory, or the issue of instructions, allows. A small kernel is far "
         "below it, because a launch alone takes 2 µs. The times are those of a model (gpu/predict.py): nothing ran on "
         "a GPU."
     )
     short = "" if is_named else " Where there is no room for a name, the number at its end is shown, or nothing."
-    return tag("div", drawn, tag("p", tag("small", said + short)))
+    return tag("div", drawn, tag("p", tag("small", sentences + short)))
 
 
 def text(kernel: Kernel) -> Iterator[str]:

@@ -90,7 +90,9 @@ def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
         [tag("text", text, x=x, y=y) for text, x, y in labels if text],
         xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=HEIGHT, viewBox=f"0 0 {WIDTH} {HEIGHT}",
     )  # fmt: skip
-    image = html_tag("img", src=data_url(drawing), alt=_said(dots), width=WIDTH, height=HEIGHT, class_=_CLASS)
+    image = html_tag(
+        "img", src=data_url(drawing), alt=_alternative_text(dots), width=WIDTH, height=HEIGHT, class_=_CLASS
+    )
     return image, [text for text, _, _ in labels] == [name for name, _ in dots]
 
 
@@ -98,10 +100,10 @@ def _roof(corners: Sequence[Corner]) -> Markup:
     return tag("path", d="M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in corners), class_="r")
 
 
-def _said(dots: Sequence[tuple[str, Gpu]]) -> str:
+def _alternative_text(dots: Sequence[tuple[str, Gpu]]) -> str:
     """The text alternative of the picture."""
-    said = "; ".join(f"{name} reaches {_share(gpu):.0%}, limited by {gpu.limit or 'memory'}" for name, gpu in dots)
-    return f"Roofline of {dots[0][1].chip}, by a model: of what memory or issue allow {said}".replace("%", " %")
+    text = "; ".join(f"{name} reaches {_share(gpu):.0%}, limited by {gpu.limit or 'memory'}" for name, gpu in dots)
+    return f"Roofline of {dots[0][1].chip}, by a model: of what memory or issue allow {text}".replace("%", " %")
 
 
 def _share(gpu: Gpu) -> float:

@@ -77,28 +77,28 @@ def render(
 
     With a ``limit`` in bytes, long parts are shortened, with a note, until the output fits.
     """
-    wanted = sections.chosen(show)
+    selected = sections.chosen(show)
     if show is None and not what_if.by_default(record):
-        wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
+        selected = tuple(each for each in selected if each != "what_if")  # it doubles the size of a simple output
     is_storm = show is None and limit is not None and recompile_causes.is_storm(record)
     # The size of a page is known only when it is rendered, so it is rendered with less and less detail until it fits.
     for limits, most in _attempts(record, limit, is_storm=is_storm):
-        parts = tuple(each for each in wanted if each not in limits.without)
-        with lines_of(limits.characters), listings_without_colours(limit is not None and len(wanted) > FEW):
+        parts = tuple(each for each in selected if each not in limits.without)
+        with lines_of(limits.characters), listings_without_colours(limit is not None and len(selected) > FEW):
             page = _page(record, parts, _body(record, parts, limits), assets=assets)
         if most is None or len(page.encode()) <= most:
             return page
     # Thousands of frames: even the lowest level of detail is too large.
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
-    return _page(record, wanted, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
+    return _page(record, selected, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
 
 
-def _page(record: Record, wanted: tuple[str, ...], body: Markup, *, assets: bool) -> str:
+def _page(record: Record, selected: tuple[str, ...], body: Markup, *, assets: bool) -> str:
     """The fragment. Its class marks it for older or newer scripts on the same page: each ignores the others'."""
     inside = tag("div", body, class_="nbc")
     if not assets:
         return encodable(str(inside))
-    before, after = files.styles(*_styles(record, wanted)), files.script(*_programs(record, wanted))
+    before, after = files.styles(*_styles(record, selected)), files.script(*_programs(record, selected))
     return encodable(str(join((before, inside, after))))
 
 
@@ -154,11 +154,11 @@ def _sizes(frame: CompiledFrame) -> Iterator[int]:
         yield sum(kernel.source.count("\n") // 2 for kernel in compiled.kernels)  # short lines
 
 
-def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+def _body(record: Record, selected: tuple[str, ...], limits: Limits) -> Markup:
     """Head and sections; predictions, if shown, hide all others."""
-    if "predict" not in wanted:
-        return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
-    rest = tuple(each for each in wanted if each != "predict")
+    if "predict" not in selected:
+        return join((_head(record, selected, limits), _sections(record, selected, limits)))
+    rest = tuple(each for each in selected if each != "predict")
     # Without the summary, whose numbers contain answers of some questions.
     with_questions = (_head(record, (), limits), predict.render(record, limits))
     if not rest:
@@ -167,9 +167,9 @@ def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     return join((with_questions, fold(tag("b", "Reveal"), inside)))
 
 
-def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+def _head(record: Record, selected: tuple[str, ...], limits: Limits) -> Markup:
     title = tag("p", tag("b", "nbcompile"), " ", code(record.function), class_="n-title")
-    if "summary" not in wanted:
+    if "summary" not in selected:
         return tag("header", title)
     shortened = limits in (*_DETAIL[1:], *_STORM[1:])
     return tag(
@@ -194,15 +194,15 @@ def _tile(tile: facts.Tile) -> Markup:
     return tag("li", tag("b", tile.number), f" {noun}", class_=look, data_r=tile.reference)
 
 
-def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+def _sections(record: Record, selected: tuple[str, ...], limits: Limits) -> Markup:
     # Sections about the whole record come first, then the frames with their sections.
     whole = {
         "tree": breaks.tree, "breaks": breaks.render, "recompilations": recompilations.render,
         "what_if": what_if.render,
     }  # fmt: skip
-    parts = [make(record, limits) for name, make in whole.items() if name in wanted]
-    if any(name in wanted for name in sections.FRAME_SECTIONS):
-        parts += _frames(record, wanted, limits)
+    parts = [make(record, limits) for name, make in whole.items() if name in selected]
+    if any(name in selected for name in sections.FRAME_SECTIONS):
+        parts += _frames(record, selected, limits)
     return join(parts)
 
 
@@ -217,22 +217,22 @@ def _followers(
         yield render(frame, followers)
 
 
-def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
+def _frames(record: Record, selected: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
     """Frames with their sections; repetitions and further entries are listed with the first similar one."""
     #     like       drawn once: this entry has the graph of an earlier one
     #     further    named only: of many entries with graphs of their own the first (and the last) are drawn
     #     foreign    last, in one fold: a library's functions, in a record of the user's
     shown = record.frames[: limits.frames]
     same_graph = facts.repetitions(record) if limits.repeated else {}
-    is_about_calls = limits.repeated and "recompilations" in wanted and recompile_causes.is_storm(record)
+    is_about_calls = limits.repeated and "recompilations" in selected and recompile_causes.is_storm(record)
     further = _further(record, same_graph, limits.entries) if is_about_calls else {}
     for index, frame in enumerate(shown):
         if frame.id in same_graph or frame.id in further or _is_foreign(frame, shown):
             continue
-        yield _frame(record, frame, wanted, limits, is_open=index == 0 and not is_about_calls)
+        yield _frame(record, frame, selected, limits, is_open=index == 0 and not is_about_calls)
         yield from _followers(frame, shown, same_graph, _repetitions)
         yield from _followers(frame, shown, further, _others)
-    yield from _foreign(record, [frame for frame in shown if _is_foreign(frame, shown)], wanted, limits)
+    yield from _foreign(record, [frame for frame in shown if _is_foreign(frame, shown)], selected, limits)
     if hidden := len(record.frames) - len(shown):
         more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
         yield tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}")
@@ -243,12 +243,14 @@ def _is_foreign(frame: CompiledFrame, shown: Sequence[CompiledFrame]) -> bool:
     return bool(facts.library(frame)) and not facts.library(shown[0])
 
 
-def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
+def _foreign(
+    record: Record, frames: list[CompiledFrame], selected: tuple[str, ...], limits: Limits
+) -> Iterator[Markup]:
     """The frames of functions that the user did not write, which the user's functions call, in one fold."""
     if frames:
         names = facts.shortened(dict.fromkeys(map(facts.library, frames)))
         title = (tag("b", f"{facts.count(len(frames), 'frame')} of library functions"), " ", tag("small", names))
-        yield fold(title, [_frame(record, each, wanted, limits, is_open=False) for each in frames])
+        yield fold(title, [_frame(record, each, selected, limits, is_open=False) for each in frames])
 
 
 def _further(record: Record, same_graph: dict[str, str], entries: int) -> dict[str, str]:
@@ -275,11 +277,11 @@ SEVERAL_GRAPHS = 5
 
 def _others(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
     """Summary that replaces entries with other graphs, of a function that was compiled for many calls."""
-    said = (
+    sentence = (
         f" are further entries of {facts.name(first)} with other graphs: why each was compiled is shown above, the "
         "full report has all of each."
     )
-    return tag("p", _listed(others), escape(said), class_="n-more")
+    return tag("p", _listed(others), escape(sentence), class_="n-more")
 
 
 def _listed(frames: list[CompiledFrame]) -> list[Content]:
@@ -295,13 +297,15 @@ def _listed(frames: list[CompiledFrame]) -> list[Content]:
 def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
     """Summaries that replace entries which differ only in their guards, or frames skipped for one reason."""
     if first.status == "skipped":
-        said = f" are further calls of {facts.name(first)} that were skipped for the same reason: see the full report."
+        sentence = (
+            f" are further calls of {facts.name(first)} that were skipped for the same reason: see the full report."
+        )
     else:
-        said = (
+        sentence = (
             f" are further entries of {facts.name(first)} with the same graph: what differs in their guards is shown "
             "above, the full report has all of each."
         )
-    return tag("p", _listed(others), escape(said), class_="n-more")
+    return tag("p", _listed(others), escape(sentence), class_="n-more")
 
 
 MANY = 12
@@ -318,7 +322,7 @@ FEW = 5
 _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
 
 
-def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, is_open: bool) -> Markup:
+def _frame(record: Record, frame: CompiledFrame, selected: tuple[str, ...], limits: Limits, *, is_open: bool) -> Markup:
     """Render one frame; on a wide page its graph is in its own column."""
     found = links.frame_links(frame)
     make = {
@@ -328,14 +332,14 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "guards": lambda: guards.render(frame, found, limits),
         "residual": lambda: source.residual(frame, limits),
         "bytecode": lambda: bytecode.render(frame, found, limits),
-        "aten": lambda: graph.aten(frame, found, limits, drawn_captured="graph" in wanted),
+        "aten": lambda: graph.aten(frame, found, limits, drawn_captured="graph" in selected),
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
     # Lambdas, so that an omitted section is not built: a few of them take most of the time of a page.
-    rendered = [make[name]() for name in wanted if name in make]
+    rendered = [make[name]() for name in selected if name in make]
     # A section that is requested by name is unfolded.
-    if is_open and len(wanted) <= FEW:
+    if is_open and len(selected) <= FEW:
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = break_sentences.ended_by(frame, links.distinct_breaks(record))
@@ -361,7 +365,7 @@ ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")
 ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed", "gpu")
 
 
-def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _styles(record: Record, selected: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
     # The output contains the style of a section only if the section is in it.
     calls = ("calls",) if len(record.frames) > 1 else ()
@@ -370,22 +374,22 @@ def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     )
     broken = ("breaks",) if has_explanations or record.raised else ()
     failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
-    simulated = ("gpu",) if "kernels" in wanted and _is_simulated(record) else ()
-    return (*calls, *broken, *failed, *simulated, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
+    simulated = ("gpu",) if "kernels" in selected and _is_simulated(record) else ()
+    return (*calls, *broken, *failed, *simulated, *(each for each in _programs(record, selected) if each in ALL_STYLES))
 
 
 def _is_simulated(record: Record) -> bool:
     return any(frame.compiled_graph and frame.compiled_graph.target for frame in record.frames)
 
 
-def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _programs(record: Record, selected: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the script that the sections need."""
-    form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
-    walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
-    with_questions = ("predict",) if "predict" in wanted else ()
+    form = ("trees", "what_if") if "what_if" in selected and what_if.compiled_calls(record) else ()
+    walk = ("steps",) if "steps" in selected and any(frame.steps for frame in record.frames) else ()
+    with_questions = ("predict",) if "predict" in selected else ()
     shown = [
         drawn_graph for frame in record.frames for drawn_graph in links.graphs(frame)
-        if ("graph" if drawn_graph is frame.graph else "aten") in wanted
+        if ("graph" if drawn_graph is frame.graph else "aten") in selected
     ]  # fmt: skip
     # A small graph is an image without tools, and needs no script.
     drawn = ("graph",) if any(len(each.nodes) > graph.AT_A_GLANCE for each in shown) else ()

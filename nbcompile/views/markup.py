@@ -121,9 +121,9 @@ _is_plain: ContextVar[bool] = ContextVar("is_plain", default=False)
 
 
 @contextmanager
-def listings_without_colours(wanted: bool) -> Iterator[None]:
+def listings_without_colours(enabled: bool) -> Iterator[None]:
     """Context in which listings are not highlighted: most programs of an output are folded, and few are opened."""
-    with bound(_is_plain, wanted):
+    with bound(_is_plain, enabled):
         yield
 
 

@@ -102,8 +102,8 @@ def _timeline(record: Record, group: tuple[CompiledFrame, ...], limits: Limits) 
 def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame, ...]) -> Iterator[Content]:
     entry_called = next((each for each in group if call.compiled and each.id == call.entry), None)
     for entry in entries:
-        said = outcome(call, entry, entry_called)
-        yield chip(said, _TONES[said]) if said else ""
+        label = outcome(call, entry, entry_called)
+        yield chip(label, _TONES[label]) if label else ""
     yield "" if call.entry else chip("eager", _TONES["eager"])
 
 

@@ -41,8 +41,8 @@ def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
     """
     if show is None:
         return USUAL
-    wanted = [show] if isinstance(show, str) else list(show)
-    if unknown := [each for each in wanted if each not in SECTIONS]:
+    selected = [show] if isinstance(show, str) else list(show)
+    if unknown := [each for each in selected if each not in SECTIONS]:
         raise ValueError(f"no section is named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     # In the order of the table, not in the requested one: so all pages have the same order.
-    return tuple(each for each in SECTIONS if each in wanted)
+    return tuple(each for each in SECTIONS if each in selected)

@@ -56,12 +56,12 @@ def render(frame: CompiledFrame, limits: Limits) -> Markup | None:
 
 def summarised(steps: tuple[Step, ...]) -> Iterator[StepRow]:
     """The steps in order, with the later iterations of loops combined."""
-    met: dict[tuple[str, int, int], int] = {}
+    visits: dict[tuple[str, int, int], int] = {}
     repeats: list[Step] = []
     for index, step in enumerate(steps):
         position = (step.function, step.depth, step.offset)
-        met[position] = met.get(position, 0) + 1
-        if met[position] > PASSES:
+        visits[position] = visits.get(position, 0) + 1
+        if visits[position] > PASSES:
             repeats.append(step)
             continue
         if repeats:

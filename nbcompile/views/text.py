@@ -87,12 +87,14 @@ class _Page:
 def _pages(record: Record, show: str | Iterable[str] | None) -> list[_Page]:
     """All lines of the chosen sections, not shortened."""
     usual = {"timings": False, "bytecode": False, "what_if": what_if.by_default(record)}
-    wanted = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
-    about = ((name if name != "summary" else "", _RECORD_SECTIONS[name]) for name in wanted if name in _RECORD_SECTIONS)
+    selected = [each for each in sections.chosen(show) if show is not None or usual.get(each, True)]
+    about = (
+        (name if name != "summary" else "", _RECORD_SECTIONS[name]) for name in selected if name in _RECORD_SECTIONS
+    )
     pages = [_Page((), tuple((name, tuple(make(record))) for name, make in about))]
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
-        rendered = ((name, tuple(_FRAME_SECTIONS[name](record, frame))) for name in wanted if name in _FRAME_SECTIONS)
+        rendered = ((name, tuple(_FRAME_SECTIONS[name](record, frame))) for name in selected if name in _FRAME_SECTIONS)
         if shown := tuple((name, body) for name, body in rendered if body):
             pages.append(_Page(tuple(_frame_title(frame, distinct)), shown))
     return pages
@@ -132,8 +134,8 @@ def _summary(record: Record) -> Iterator[str]:
     yield f"nbcompile: {record.function}"
     yield ", ".join(facts.count(each.number, each.noun) for each in facts.tiles(record))
     for sentence in cell_summary.of(record):
-        said = sentence.text.replace("`", "")
-        yield from lines.wrapped(said, rest="    ") if len(said) > lines.WIDTH else [said]
+        line = sentence.text.replace("`", "")
+        yield from lines.wrapped(line, rest="    ") if len(line) > lines.WIDTH else [line]
         if sentence.location is not None:
             yield from (f"    {line}" for line in list(lines.stack((sentence.location,)))[1:])
     yield facts.environment(record)

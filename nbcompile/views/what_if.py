@@ -109,7 +109,7 @@ def _by_value(field: Field) -> tuple[str, bool]:
 
 def _calls(caption: str, fields: list[Field], query: Query) -> Markup:
     answers = ((each.label, [query.shown(each, frame) for frame in query.frames]) for each in fields)
-    rows = [row(tag("th", label), *_answers(said)) for label, said in answers]
+    rows = [row(tag("th", label), *_answers(shown)) for label, shown in answers]
     return table(caption, ("", *(frame.id for frame in query.frames)), rows, grid=True)
 
 
@@ -191,8 +191,8 @@ class Query:
     def _single(self, name: str) -> Field:
         for pattern, words, rare in _SPELLINGS:
             if match := pattern.fullmatch(name):
-                said = [each.replace("_", " ") if rare is _STATE else facts.readable(each) for each in match.groups()]
-                label = words.format(*said)
+                parts = [each.replace("_", " ") if rare is _STATE else facts.readable(each) for each in match.groups()]
+                label = words.format(*parts)
                 kind = "value" if rare is _FREE else "choice"
                 return Field(kind, label, (name,), bool(rare))
         free = any(_is_free(call[name].value) for call in self.calls if name in call)

@@ -128,7 +128,7 @@ def odd(x):
         (compiles_by_name, "uses a compiler itself"),
         (compiles_by_import, "uses a compiler itself"),
         (compiles_in_a_helper, "uses a compiler itself"),
-        (stops_a_generator, "the check met GeneratorExit"),
+        (stops_a_generator, "the check raised GeneratorExit"),
         (torch.compile(right, backend="eager"), "is compiled already"),
         (nbcompile.compile(right), "is compiled already"),
         (wrong_type, "expected a value of type Tensor, got a value of type int"),

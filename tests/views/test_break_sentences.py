@@ -38,7 +38,7 @@ def said_of(function, *, nested):
 
 def test_a_break_is_met_by_every_caller_only_where_it_is():
     """The advice of nested graph breaks appears only if each frame is the callee of the last, and it is true."""
-    promise = "With config.nested_graph_breaks it is met once, in `outermost`"
+    promise = "With config.nested_graph_breaks it is encountered once, in `outermost`"
     said, _ = said_of(outermost, nested=False)
     assert said == f"one cause, 3 frames ended by it, since every caller meets it again. {promise}"
     assert said_of(outermost, nested=True) == ("one cause, 1 frame ended by it", 1)

@@ -233,8 +233,9 @@ def _members(cls: type, depth: int) -> list[object]:
     # A class of torch at its usual name is described in outline: it has hundreds of members.
     if is_trusted(cls.__module__) and walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
         return [(key, _outline(member, depth)) for key, member in own]  # in the order of the source file
-    said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
-    return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # the order of vars(cls) counts, too
+    documented = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
+    # The order of vars(cls) counts, too.
+    return [*documented, *((key, _member(member, depth - 1)) for key, member in own)]
 
 
 def _annotations(annotations: object) -> object:
@@ -328,8 +329,8 @@ def _of_c(value: Any, depth: int) -> Description:
 
 def _getter_of_pybind(value: Any) -> Description:
     """The C++ function of a property: it has no name, but its ``repr`` contains the class that has the property."""
-    said = re.search(r"\((?:self|arg0): ([\w.]+)\.(\w+)\)", value.__doc__ or "")
-    owner: Any = walk(sys.modules.get(said[1]), said[2]) if said else None
+    signature = re.search(r"\((?:self|arg0): ([\w.]+)\.(\w+)\)", value.__doc__ or "")
+    owner: Any = walk(sys.modules.get(signature[1]), signature[2]) if signature else None
     for name, member in vars(owner).items() if isinstance(owner, type) else ():
         if isinstance(member, property) and member.fget is value:
             return ["getter", owner.__module__, owner.__qualname__, name]

@@ -217,7 +217,7 @@ def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
 
 
 def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
-    """The entry of an earlier process whose guards hold for this call (with its record page, if wanted)."""
+    """The entry of an earlier process whose guards hold for this call (with its record page, if requested)."""
     try:
         key = keys.key(frame.code, options)
     except NotStorable:

@@ -183,10 +183,10 @@ struct Hooks final : public at::CUDAHooksInterface {
 void *own_class = nullptr;
 
 /* enable(whether torch has a CUDA device) */
-PyObject *enable(PyObject *, PyObject *wanted) {
+PyObject *enable(PyObject *, PyObject *enabled) {
   void **object = (void **)&at::detail::getCUDAHooks();
   if (!own_class) own_class = *object;
-  *object = PyObject_IsTrue(wanted) ? *(void **)&hooks : own_class;
+  *object = PyObject_IsTrue(enabled) ? *(void **)&hooks : own_class;
   Py_RETURN_NONE;
 }
 

@@ -118,7 +118,7 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
   return SUCCESS;
 }
 CUresult cuCtxGetCurrent(Pointer *found) { MAY_FAIL("cuCtxGetCurrent"); *found = (Pointer)(intptr_t)context; return SUCCESS; }
-CUresult cuCtxSetCurrent(Pointer wanted) { MAY_FAIL("cuCtxSetCurrent"); context = (int)(intptr_t)wanted; return SUCCESS; }
+CUresult cuCtxSetCurrent(Pointer requested) { MAY_FAIL("cuCtxSetCurrent"); context = (int)(intptr_t)requested; return SUCCESS; }
 CUresult cuCtxGetDevice(int *device) { if (!context) return 201; *device = context - 1; return SUCCESS; }
 CUresult cuDevicePrimaryCtxRetain(Pointer *created, int device) {
   MAY_FAIL("cuDevicePrimaryCtxRetain");
@@ -332,9 +332,9 @@ static Node *enqueue(Pointer stream, int kind) {
   return node;
 }
 /* Let a stream run as late as possible from now on (1), or at once (0). */
-int standin_hold(Pointer stream, int wanted) {
-  CUresult result = wanted ? SUCCESS : drain(stream, 1 << 30);
-  queues[queue_of(stream)].held = wanted;
+int standin_hold(Pointer stream, int requested) {
+  CUresult result = requested ? SUCCESS : drain(stream, 1 << 30);
+  queues[queue_of(stream)].held = requested;
   return result;
 }
 

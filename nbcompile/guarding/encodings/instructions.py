@@ -127,14 +127,14 @@ def keys(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, value:
 def contains(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     if isinstance(expected, ExpectedKey):
         return False  # the instruction would keep the key alive
-    key, wanted = expected
+    key, is_present = expected
     # A look-up finds an equal item: 1 in {True}. The predicate in Python compares the types, too.
     if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
         return False
-    if type(value) not in (dict, set, frozenset) or not is_hashed_in_c(key) or not (wanted or type(value) is dict):
+    if type(value) not in (dict, set, frozenset) or not is_hashed_in_c(key) or not (is_present or type(value) is dict):
         return False
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
-    writer.emit("HAS" if wanted else "LACKS", slot, key=key)
+    writer.emit("HAS" if is_present else "LACKS", slot, key=key)
     return True
 
 
@@ -175,8 +175,8 @@ def tensor_property(writer: InstructionWriter, leaf: Leaf, slot: int, expected: 
 
 def absent_attribute(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     """Check that an attribute is absent, if only dicts of the value and of its classes are searched for it."""
-    name, wanted = expected
-    if wanted:
+    name, is_present = expected
+    if is_present:
         return False
     if isinstance(value, type):
         return _class_lacks(writer, slot, value, name)

@@ -126,7 +126,7 @@ def _spelled_keys(value: Any) -> str:
 
 
 def contains(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
-    item, wanted = cast("tuple[Any, bool]", prepared.strong_guard().expected)
+    item, expected = cast("tuple[Any, bool]", prepared.strong_guard().expected)
     # The name becomes a format string with one field, for the source: braces of the item are doubled.
     name = spelled(item).replace("{", "{{").replace("}", "}}") + " in {}"
     in_set = prepared.guard.kind is GuardKind.SET_CONTAINS
@@ -134,14 +134,14 @@ def contains(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
     def held(value: Any) -> bool:
         return has_member(value, item) if in_set else item in value
 
-    found = trees.same(values.of(_source(prepared), name, held), wanted)
+    found = trees.same(values.of(_source(prepared), name, held), expected)
     return trees.every([values.of_type(_source(prepared), type(fetch(_source(prepared), scope))), found])
 
 
 def has_attribute(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
-    name, wanted = cast("tuple[str, bool]", prepared.guard.expected)
+    name, expected = cast("tuple[str, bool]", prepared.guard.expected)
     found = values.of(_source(prepared), f"hasattr({{}}, {name!r})", lambda value: hasattr(value, name))
-    return trees.same(found, wanted)
+    return trees.same(found, expected)
 
 
 def tensor_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
@@ -149,7 +149,7 @@ def tensor_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
     tensor = fetch(source, scope)
     assert isinstance(facts, TensorFacts) and isinstance(tensor, torch.Tensor)
     values.sources[expression(source)] = source
-    wanted = [
+    conditions = [
         values.of_type(source, type(tensor)),
         *(trees.same(values.of(source, name, function), function(tensor)) for name, function in _OF_TENSORS),
     ]
@@ -159,10 +159,10 @@ def tensor_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
             values.of(source, f"{{}}.{name}()[{dim}]", _at(read, dim))
             for dim in range(max(model.PREDICTED_DIMS, tensor.dim()))
         ]
-        wanted += [
+        conditions += [
             trees.same(size, number) for size, number in zip(names, expected or (), strict=False) if number is not None
         ]
-    return trees.every(wanted)
+    return trees.every(conditions)
 
 
 _OF_TENSORS: tuple[tuple[str, Callable[[torch.Tensor], Atom]], ...] = (
@@ -187,9 +187,9 @@ def _at(read: Callable[[torch.Tensor, int], int], dim: int) -> Callable[[torch.T
 
 
 def tensor_property_match(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
-    name, wanted = cast("tuple[str, bool]", prepared.guard.expected)
+    name, expected = cast("tuple[str, bool]", prepared.guard.expected)
     read = functools.partial(tensor_property, name=name)
-    return trees.same(values.of(_source(prepared), f"{{}}.{spelled_property(name)}", read), wanted)
+    return trees.same(values.of(_source(prepared), f"{{}}.{spelled_property(name)}", read), expected)
 
 
 def dimension_marking(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
@@ -239,11 +239,11 @@ def _spelled(value: object) -> str:
 
 
 def global_state(values: PageValues, prepared: Ambient, scope: Scope) -> Tree:
-    wanted = []
+    conditions = []
     for name, value in _state().items():
         process_value = values.read(f"process.{name}", lambda _, name=name: _state()[name])  # type: ignore[misc]
-        wanted.append(trees.same(process_value, value))
-    return trees.every(wanted)
+        conditions.append(trees.same(process_value, value))
+    return trees.every(conditions)
 
 
 def _state() -> dict[str, Atom]:

@@ -143,12 +143,12 @@ def _process() -> dict[str, object]:
 def _disagreement(program: Program, expected: ObservedRun, found: ObservedRun) -> Difference | None:
     """The first difference; a numerical one, which may be rounding, only if there is no other."""
     distance = None
-    for number, wanted in enumerate(expected.seen):
+    for number, reference in enumerate(expected.seen):
         if number == len(found.seen):
             break
-        if _is_ended(wanted, found.seen[number]):
+        if _is_ended(reference, found.seen[number]):
             return distance
-        for difference in differences(wanted, found.seen[number], program.approximate):
+        for difference in differences(reference, found.seen[number], program.approximate):
             shown = replace(difference, path=f"observation {number}{difference.path}")
             if difference.aspect != "value":
                 return shown
@@ -217,9 +217,9 @@ def _is_rounding(program: Program, expected: ObservedRun, compiler: Compiler | N
     for seed in range(JITTERED):
         with Jitter(seed):
             jittered.append(play(program, lambda function: function))
-    for number, (wanted, seen) in enumerate(zip(expected.seen, found.seen, strict=False)):
+    for number, (reference, seen) in enumerate(zip(expected.seen, found.seen, strict=False)):
         others = [each.seen[number] for each in jittered if len(each.seen) > number]
-        for path, fact in wanted.items():
+        for path, fact in reference.items():
             elements = seen[path].elements if path in seen else None
             if fact.elements is None or elements is None:
                 continue

@@ -57,13 +57,13 @@ def _given(node: ast.stmt) -> set[str]:
 def used(prelude: str, text: str) -> str:
     """The part of a prelude that a text needs: imports, the definitions that it uses, and those that these use."""
     definitions = _definitions(prelude)
-    wanted = set(WORD.findall(text))
+    referenced = set(WORD.findall(text))
     chosen = [not definition.defines for definition in definitions]
     grown = True
     while grown:
         grown = False
         for number, definition in enumerate(definitions):
-            if not chosen[number] and definition.defines & wanted:
+            if not chosen[number] and definition.defines & referenced:
                 chosen[number] = grown = True
-                wanted |= definition.uses
+                referenced |= definition.uses
     return "".join(definition.text for definition, is_chosen in zip(definitions, chosen, strict=True) if is_chosen)

@@ -79,7 +79,7 @@ def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> 
     return best, shown
 
 
-def _still(best: Program, tree: ast.Module, wanted: Difference) -> tuple[Program, Difference] | None:
+def _still(best: Program, tree: ast.Module, expected: Difference) -> tuple[Program, Difference] | None:
     try:
         source = ast.unparse(ast.fix_missing_locations(tree)) + "\n"
         compile(source, "<fuzz>", "exec")
@@ -87,10 +87,10 @@ def _still(best: Program, tree: ast.Module, wanted: Difference) -> tuple[Program
         return None
     program = replace(best, source=source)
     found = oracle.examine(program).difference
-    if found is None or found.aspect != wanted.aspect:
+    if found is None or found.aspect != expected.aspect:
         return None
     # A smaller program that fails with another message shows another bug.
-    if is_named_by_text(wanted) and normalised(found.found) != normalised(wanted.found):
+    if is_named_by_text(expected) and normalised(found.found) != normalised(expected.found):
         return None
     return program, found
 

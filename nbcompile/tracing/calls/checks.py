@@ -46,8 +46,8 @@ def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTrack
     for message in messages:
         code = getattr(realise(tracer, message), "code", None)
         if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
-            said = realise(tracer, tracer.call(message, []))
-            return [said] if said.is_constant() and isinstance(said.constant(), str) else []
+            text = realise(tracer, tracer.call(message, []))
+            return [text] if text.is_constant() and isinstance(text.constant(), str) else []
     return []
 
 
@@ -66,14 +66,14 @@ def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords)
     messages = [*arguments[1:], *keywords.values()]
     if isinstance(condition, SymbolicVariable) and _is_operator(tracer, condition):
         # A condition on symbols is a guard, or an assertion at run time if only the run can decide it.
-        if said := _constant_message(tracer, messages):  # the same operator as of torch._check, with the user's message
-            return tracer.apply(torch._assert_scalar, [condition, *said])
+        if text := _constant_message(tracer, messages):  # the same operator as of torch._check, with the user's message
+            return tracer.apply(torch._assert_scalar, [condition, *text])
         return tracer.apply(torch._check, [condition])
     # The condition is known, or none at all: the program raises here, and may catch it.
     holds = _known(tracer, condition)
     if holds is not True:
-        said = [realise(tracer, tracer.call(each, [])) for each in messages] if holds is False else []
-        known = [str(each.constant()) for each in said if each.is_constant()]
+        texts = [realise(tracer, tracer.call(each, [])) for each in messages] if holds is False else []
+        known = [str(each.constant()) for each in texts if each.is_constant()]
         raised = _raised_by(check, holds)
         tracer.raise_exception(type(raised), *(known or raised.args))
     return ConstantVariable(None)

@@ -66,10 +66,10 @@ def _backward(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyw
     given = dict(zip(_BACKWARD_PARAMETERS, arguments, strict=False)) | dict(keywords)
     if _is_true(tracer, given, "create_graph"):
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="with `create_graph=True`")
-    wanted = given.get("inputs")
+    requested = given.get("inputs")
     # ``backward()`` without inputs accumulates into all leaves that the result depends on; as a node it is
     # ``torch.autograd.grad`` of these, and the sums into ``.grad`` are side effects after the graph.
-    leaves = _tensors(tracer, wanted) if _is_given(tracer, wanted) else _leaves(tracer, tensor)
+    leaves = _tensors(tracer, requested) if _is_given(tracer, requested) else _leaves(tracer, tensor)
     for leaf in leaves:
         _expect_plain_leaf(tracer, leaf, context)
     named: dict[str, VariableTracker] = {"allow_unused": ConstantVariable(True)}

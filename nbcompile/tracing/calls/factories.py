@@ -81,8 +81,8 @@ def _converts(number: torch.Tensor, dtype: VariableTracker) -> bool:
     """True if the number has a value of the dtype; a complex one has none that is real, and eager mode raises."""
     if not number.dtype.is_complex or _is_none(dtype):
         return True
-    wanted = dtype.constant() if dtype.is_constant() else None
-    return isinstance(wanted, torch.dtype) and wanted.is_complex
+    requested = dtype.constant() if dtype.is_constant() else None
+    return isinstance(requested, torch.dtype) and requested.is_complex
 
 
 def _dtype_of_number(number: torch.Tensor) -> torch.dtype | None:
@@ -99,8 +99,8 @@ def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     """``torch.Tensor._make_subclass(cls, data)``: the constructor of tensors of a class without own operators."""
     cls, data = (realise(tracer, each) for each in arguments[:2])
     value = getattr(cls, "value", None)
-    wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
-    known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
+    requested = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
+    known = all(each.is_constant() for each in requested) and not any(each.constant() for each in requested)
     # Parameters, buffers and wrappers have rules of their own.
     special = value in (torch.nn.Parameter, torch.nn.Buffer) or torch_internals.is_wrapper(value)
     if not isinstance(data, TensorVariable) or not known or special:

@@ -45,28 +45,28 @@ NO_CLASS = object()
 
 @handles(isinstance)
 def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    wanted = realise(tracer, arguments[1])
+    classinfo = realise(tracer, arguments[1])
     value = typed(tracer, arguments[0])
     cls = value.python_type()
-    classes = class_values(tracer, wanted)
-    if wanted.is_constant() and wanted.constant() not in (None, ()) and not isinstance(classes, types.UnionType):
-        tracer.evaluate(isinstance, (None, wanted.constant()))  # raises Python's own error: not a class
+    classes = class_values(tracer, classinfo)
+    if classinfo.is_constant() and classinfo.constant() not in (None, ()) and not isinstance(classes, types.UnionType):
+        tracer.evaluate(isinstance, (None, classinfo.constant()))  # raises Python's own error: not a class
     candidates = _flat(classes)
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
-    if (answer := _metaclass_result(tracer, value, wanted, candidates)) is not None:
+    if (answer := _metaclass_result(tracer, value, classinfo, candidates)) is not None:
         return ConstantVariable(answer)
-    if class_is_computed(cls) or _is_no_class(wanted):
+    if class_is_computed(cls) or _is_no_class(classinfo):
         parts = classes.__args__ if isinstance(classes, types.UnionType) else candidates
-        return ConstantVariable(_is_instance_by_class(tracer, value, wanted, parts))
-    return ConstantVariable(_is_instance_by_type(tracer, value, wanted, classes))
+        return ConstantVariable(_is_instance_by_class(tracer, value, classinfo, parts))
+    return ConstantVariable(_is_instance_by_type(tracer, value, classinfo, classes))
 
 
-def _is_instance_by_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
+def _is_instance_by_type(tracer: Tracer, value: VariableTracker, classinfo: VariableTracker, classes: object) -> bool:
     """Result of ``isinstance`` for a value whose ``__class__`` is its type."""
     cls, candidates = value.python_type(), _flat(classes)
-    if cls not in candidates and _implements_protocol(tracer, value, wanted):
+    if cls not in candidates and _implements_protocol(tracer, value, classinfo):
         return True
-    _assume_subclasses(tracer, value, wanted)
+    _assume_subclasses(tracer, value, classinfo)
     if isinstance(value, ObjectVariable):
         classes = _nominal(cls, classes)
         candidates = _flat(classes)
@@ -98,11 +98,11 @@ def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
 
 
 def _is_instance_by_class(
-    tracer: Tracer, value: VariableTracker, wanted: VariableTracker, candidates: Sequence[type]
+    tracer: Tracer, value: VariableTracker, classinfo: VariableTracker, candidates: Sequence[type]
 ) -> bool:
     """Result of ``isinstance`` for an object whose ``__class__`` is read: a mock object, a proxy."""
     known = all(hook in (type.__instancecheck__, abc.ABCMeta.__instancecheck__) for hook in map(_check_of, candidates))
-    if not known or not isinstance(value, ObjectVariable) or _is_no_class(wanted):
+    if not known or not isinstance(value, ObjectVariable) or _is_no_class(classinfo):
         raise breaks.unsupported(
             breaks.BUILTIN_OPERATOR, "isinstance with __class__", name="isinstance", types=value.type_name()
         )
@@ -120,11 +120,11 @@ def _check_of(cls: type) -> object:
     return type(cls).__instancecheck__
 
 
-def _is_no_class(wanted: VariableTracker) -> bool:
+def _is_no_class(classinfo: VariableTracker) -> bool:
     """True if an object with ``__bases__`` may count as a class, or a tuple contains one."""
-    if isinstance(wanted, TupleVariable):
-        return any(map(_is_no_class, wanted.items))
-    return isinstance(wanted, ObjectVariable)
+    if isinstance(classinfo, TupleVariable):
+        return any(map(_is_no_class, classinfo.items))
+    return isinstance(classinfo, ObjectVariable)
 
 
 def _argument_of_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
@@ -137,7 +137,7 @@ def _argument_of_hook(tracer: Tracer, value: VariableTracker, candidates: Sequen
 
 
 def _metaclass_result(
-    tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: Sequence[type]
+    tracer: Tracer, value: VariableTracker, classinfo: VariableTracker, classes: Sequence[type]
 ) -> bool | None:
     """Trace ``__instancecheck__`` of a user's metaclass and return its result; None if no class has one."""
     for candidate in classes:
@@ -151,23 +151,23 @@ def _metaclass_result(
                 raise breaks.unsupported(
                     breaks.BUILTIN_OPERATOR, "isinstance with hooks", name="isinstance", types=value.type_name()
                 )
-            owner = tracer.wrap(candidate, wanted.source)
-            found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(wanted)), owner), [value])
+            owner = tracer.wrap(candidate, classinfo.source)
+            found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(classinfo)), owner), [value])
             return found.truth(tracer)
     return None
 
 
-def _implements_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> bool:
+def _implements_protocol(tracer: Tracer, value: VariableTracker, classinfo: VariableTracker) -> bool:
     """Evaluate the protocols among the classes for an object, with guards on the attributes: they use no registry."""
     if not isinstance(value, ObjectVariable):
         return False
-    classes = class_values(tracer, wanted)
+    classes = class_values(tracer, classinfo)
     for candidate in _parts(classes):
         if isinstance(candidate, types.GenericAlias):
             break  # rejected below
         if not isinstance(candidate, type) or not instances.is_protocol(candidate):
             continue
-        address = wanted.source if classes is candidate else None
+        address = classinfo.source if classes is candidate else None
         # As in typing: the class first, whose result ABCMeta caches, and then the object.
         answer = candidate in value.cls.__mro__ or _class_implements(tracer, value.cls, candidate, address)
         answer = answer or instances.implements(tracer, value, candidate)
@@ -186,16 +186,16 @@ def _class_implements(tracer: Tracer, cls: type, protocol: type, address: Source
     return answer
 
 
-def _assume_subclasses(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
+def _assume_subclasses(tracer: Tracer, value: VariableTracker, classinfo: VariableTracker) -> None:
     """Record the result of each class with a check of its own, since no guard reads a registry."""
-    cls, classes = value.python_type(), class_values(tracer, wanted)
+    cls, classes = value.python_type(), class_values(tracer, classinfo)
     # Abstract classes and protocols: their result depends on registrations, which no guard reads. It is an assumption
     # of the trace, which the disk cache checks again.
     for candidate in _checked_classes(classes):
         if has_own_check(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
                 continue  # evaluated already
-            address = wanted.source if classes is candidate else None
+            address = classinfo.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
                 answer = bool(tracer.evaluate(isinstance, (value.value, candidate)))  # it may be an error
                 tracer.assume_subclass(value.source, address or candidate, answer)
@@ -284,16 +284,16 @@ def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
 
 @handles(issubclass)
 def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    subject, wanted = (realise(tracer, each) for each in arguments)
-    if isinstance(subject, ObjectVariable) or _is_no_class(wanted):
+    subject, classinfo = (realise(tracer, each) for each in arguments)
+    if isinstance(subject, ObjectVariable) or _is_no_class(classinfo):
         raise breaks.unsupported(
             breaks.BUILTIN_OPERATOR, "issubclass of an object", name="issubclass", types=subject.type_name()
         )
-    cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
+    cls, classes = class_values(tracer, subject), class_values(tracer, classinfo)
     answer = tracer.evaluate(issubclass, (cls, classes))
     for candidate in _checked_classes(classes):
         if isinstance(cls, type) and has_own_check(candidate) and candidate not in cls.__mro__:
-            address = wanted.source if classes is candidate else None
+            address = classinfo.source if classes is candidate else None
             tracer.assume_subclass(
                 subject.source or cls, candidate if address is None else address, issubclass(cls, candidate)
             )

@@ -347,8 +347,8 @@ def _with_view(
     view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
     mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
     through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
-    met, searched = (mine, theirs) if through_view else (theirs, mine)
-    return SetVariable(tracer, [item for key, item in met.items() if key in searched])
+    iterated, searched = (mine, theirs) if through_view else (theirs, mine)
+    return SetVariable(tracer, [item for key, item in iterated.items() if key in searched])
 
 
 def _is_set(value: VariableTracker) -> bool:

@@ -40,12 +40,12 @@ def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
         bound = SIGNATURE.bind(torch.nn.Parameter, *given, **named).arguments
     except TypeError:
         raise breaks.unsupported(breaks.PARAMETER, "") from None
-    data, wanted = bound.get("data"), bound.get("requires_grad", ConstantVariable(True))
+    data, requested = bound.get("data"), bound.get("requires_grad", ConstantVariable(True))
     source = _address(tracer, data) if isinstance(data, TensorVariable) else None
-    if source is None or wanted.python_type() is not bool or not wanted.is_constant():
+    if source is None or requested.python_type() is not bool or not requested.is_constant():
         raise breaks.unsupported(breaks.PARAMETER, "")
     assert isinstance(data, TensorVariable)
-    requires_grad = bool(wanted.constant())
+    requires_grad = bool(requested.constant())
     if requires_grad and not (data.example.is_floating_point() or data.example.is_complex()):
         raise breaks.unsupported(breaks.PARAMETER, "")  # Python raises the error
 

@@ -47,8 +47,8 @@ def filled(tracer: Tracer, template: object, right: VariableTracker) -> Variable
     # "%5%" is left to Python.
     if any(field.endswith("%") and field != "%" for field in fields):
         return None
-    wanted = [field for field in fields if field != "%"]
-    if len(wanted) != len(values) or any("%" in literal for literal in literals):
+    used = [field for field in fields if field != "%"]
+    if len(used) != len(values) or any("%" in literal for literal in literals):
         return None
     return _joined(tracer, literals, fields, values)
 

@@ -95,8 +95,8 @@ def _attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords
 
 @handles(ATTENTION._sdpa_kernel)
 def _set_attention_backends(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    wanted, by_order = (realise(tracer, each) for each in arguments)
-    backends: list[Any] = [realise(tracer, each).constant() for each in wanted.unpack(tracer)]
+    requested, by_order = (realise(tracer, each) for each in arguments)
+    backends: list[Any] = [realise(tracer, each).constant() for each in requested.unpack(tracer)]
     # A backend has no literal in the code of a graph: each is read by its name.
     named = [
         tracer.output.apply("call_function", ATTENTION._backend_from_string, (backend.name,), {}, example=backend)

@@ -43,7 +43,7 @@ class AttributeDicts:
     """Record of the objects of one trace by their dicts."""
 
     plain: set[int] = field(default_factory=set)
-    """Ids of dicts from outside that were met as dicts."""
+    """Ids of dicts from outside that were encountered as dicts."""
     unread: list[AttributeOwner] = field(default_factory=list)
     """Objects whose dict was not looked at."""
     read: list[AttributeOwner] = field(default_factory=list)
@@ -53,7 +53,7 @@ class AttributeDicts:
     """Identities of objects that share their dict with another: what is stored on one shows on the other."""
 
     def look_at_owners(self) -> list[AttributeOwner]:
-        """Look at the dicts of objects that were met since, and return those objects."""
+        """Look at the dicts of objects that were encountered since, and return those objects."""
         found = []
         for owner in self.unread:
             members = owner.members()

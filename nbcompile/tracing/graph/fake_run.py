@@ -182,7 +182,7 @@ def _check_out_size(function: Callable[..., object], arguments: Any, keywords: d
         if before is None:
             continue
         if before.shape != after.shape:
-            sizes = {"given": list(before.shape), "wanted": list(after.shape)}
+            sizes = {"given": list(before.shape), "resized": list(after.shape)}
             raise breaks.unsupported(breaks.OUT_SIZE, f"fn={name}", name=name, **sizes)
         if not before.is_contiguous():
             raise breaks.unsupported(breaks.OUT_STRIDES, f"fn={name}", name=name)

@@ -179,7 +179,7 @@ class GraphInputs:
         """A placeholder, behind those that are there already."""
         target = self._unused_name(name or input_name(source))
         self._names.add(target)
-        # A new input may be met after operators, but fx wants placeholders first: insert behind the last one.
+        # A new input may be found after operators, but fx requires placeholders first: insert behind the last one.
         first = next(iter(self.graph.nodes), self.graph._root)
         insertion_point = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
         with insertion_point:

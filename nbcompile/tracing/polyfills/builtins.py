@@ -1,4 +1,4 @@
-"""``zip``, ``map``, ``functools.reduce`` and their like, said in Python.
+"""``zip``, ``map``, ``functools.reduce`` and their like, written in Python.
 
 Each behaves as the function it is named after, laziness included, because
 generators are traced lazily too.

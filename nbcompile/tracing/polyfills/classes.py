@@ -10,21 +10,21 @@ CPython. Read next: nbcompile/tracing/calls/instance_checks.py
 from __future__ import annotations
 
 
-def instance_of(value: object, cls: type, wanted: type) -> bool:
+def instance_of(value: object, cls: type, base: type) -> bool:
     """``type.__instancecheck__`` of an object of class ``cls``, whose own error hides no AttributeError."""
-    if issubclass(cls, wanted):
+    if issubclass(cls, base):
         return True
     try:
         claimed = value.__class__
     except AttributeError:
         return False
-    return claimed is not cls and isinstance(claimed, type) and wanted in claimed.__mro__
+    return claimed is not cls and isinstance(claimed, type) and base in claimed.__mro__
 
 
-def instance_of_abstract(value: object, cls: type, wanted: type) -> bool:
+def instance_of_abstract(value: object, cls: type, base: type) -> bool:
     """``ABCMeta.__instancecheck__`` of an object of class ``cls``."""
     claimed = value.__class__
-    return issubclass(claimed, wanted) or (claimed is not cls and issubclass(cls, wanted))
+    return issubclass(claimed, base) or (claimed is not cls and issubclass(cls, base))
 
 
 def match_class(

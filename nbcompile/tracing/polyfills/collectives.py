@@ -1,4 +1,4 @@
-"""Collectives that write a tensor they are given, said with the functional operators that the graph has.
+"""Collectives that write a tensor they are given, written with the functional operators that the graph has.
 
     torch.distributed.all_reduce(y)    y.copy_(wait_tensor(all_reduce(y, "sum", "0")))
 

@@ -1,4 +1,4 @@
-"""``heapq`` and ``bisect``, said in Python: the same comparisons in the same order, and so the same lists, as in C.
+"""``heapq`` and ``bisect``, written in Python: the same comparisons in the same order, and so the same lists, as in C.
 
     heappush(heap, item)      append, then _rise: past each parent that is greater
     heappop(heap)             the last item on top, then _sink: the lesser child goes up, down to a leaf; then _rise

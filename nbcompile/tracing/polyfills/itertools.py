@@ -1,4 +1,4 @@
-"""``itertools``, said in Python: each function takes no more of its arguments than the real one does at that moment.
+"""``itertools``, written in Python: each function takes no more of its arguments than the real one does at that moment.
 
     chain(a, b)      yield from a; yield from b
     tee(a)           two generators over one iterator, and what one of them is ahead
@@ -61,7 +61,7 @@ def islice(iterable: Iterable[Any], *bounds: int | None) -> Iterator[Any]:
     """``itertools.islice``."""
     limits = slice(*bounds)
     start, stop, step = limits.start or 0, limits.stop, limits.step or 1
-    wanted = start
+    target = start
     index = 0
     iterator = iter(iterable)
     # Items are taken up to the stop, also those that the step leaps over,
@@ -70,9 +70,9 @@ def islice(iterable: Iterable[Any], *bounds: int | None) -> Iterator[Any]:
         item = next(iterator, _MISSING)
         if item is _MISSING:
             return
-        if index == wanted:
+        if index == target:
             yield item
-            wanted += step
+            target += step
         index += 1
 
 
@@ -183,12 +183,12 @@ def permutations(iterable: Iterable[Any], r: int | None = None) -> Iterator[tupl
     yield from _permuted((), pool, len(pool) if r is None else r)
 
 
-def _permuted(chosen: tuple[Any, ...], left: tuple[Any, ...], wanted: int) -> Iterator[tuple[Any, ...]]:
-    if wanted == 0:
+def _permuted(chosen: tuple[Any, ...], left: tuple[Any, ...], target: int) -> Iterator[tuple[Any, ...]]:
+    if target == 0:
         yield chosen
         return
     for index, item in enumerate_(left):
-        yield from _permuted((*chosen, item), left[:index] + left[index + 1 :], wanted - 1)
+        yield from _permuted((*chosen, item), left[:index] + left[index + 1 :], target - 1)
 
 
 def cycle(iterable: Iterable[Any]) -> Iterator[Any]:
@@ -223,9 +223,9 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 
     # A group ends when its items are requested after the next group has
     # begun: `number` is the group's own, `groups` that of the latest.
-    def group(wanted: Any, number: int) -> Iterator[Any]:
+    def group(target: Any, number: int) -> Iterator[Any]:
         nonlocal item, value
-        while number == groups and item is not _MISSING and (value is wanted or wanted == value):
+        while number == groups and item is not _MISSING and (value is target or target == value):
             yield item
             if number == groups:
                 item = next(iterator, _MISSING)
@@ -234,9 +234,9 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
     groups = 0
     while item is not _MISSING:
         groups += 1
-        wanted = value
-        yield wanted, group(wanted, groups)
-        while item is not _MISSING and (value is wanted or wanted == value):  # NaN is itself
+        target = value
+        yield target, group(target, groups)
+        while item is not _MISSING and (value is target or target == value):  # NaN is itself
             item = next(iterator, _MISSING)
             value = item if item is _MISSING or key is None else key(item)
 

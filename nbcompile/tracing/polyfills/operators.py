@@ -1,4 +1,4 @@
-"""Functions of ``operator`` that are no operators of the language, said in Python.
+"""Functions of ``operator`` that are no operators of the language, written in Python.
 
 In torch: torch/_dynamo/polyfills/operator.py. Read next:
 nbcompile/tracing/calls/library.py
@@ -34,19 +34,19 @@ def iconcat(left: Any, right: Any) -> Any:
     return left
 
 
-def count_of(items: Iterable[Any], wanted: Any) -> int:
+def count_of(items: Iterable[Any], target: Any) -> int:
     """``operator.countOf``."""
     count = 0
     for item in items:
-        if item is wanted or item == wanted:
+        if item is target or item == target:
             count += 1
     return count
 
 
-def index_of(items: Iterable[Any], wanted: Any) -> int:
+def index_of(items: Iterable[Any], target: Any) -> int:
     """``operator.indexOf``."""
     for index, item in enumerate_(items):
-        if item is wanted or item == wanted:
+        if item is target or item == target:
             return index
     raise ValueError("sequence.index(x): x not in sequence")
 

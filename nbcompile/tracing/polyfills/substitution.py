@@ -1,4 +1,4 @@
-"""``re.sub`` and ``re.subn`` with a function for replacement, and ``re.finditer``, said in Python.
+"""``re.sub`` and ``re.subn`` with a function for replacement, and ``re.finditer``, written in Python.
 
     re.sub("[0-9]", f, "a1b2")     the matches are known while tracing; f is traced with each of them
 

@@ -1,4 +1,4 @@
-"""``math.fsum``, ``math.dist`` and ``math.sumprod`` of iterators and of objects with ``__float__``, said in Python.
+"""``math.fsum``, ``math.dist`` and ``math.sumprod`` of iterators and of objects with ``__float__``, written in Python.
 
     math.fsum(0.1 * i for i in range(9))     the generator is traced; the sum of the list is computed while tracing
 

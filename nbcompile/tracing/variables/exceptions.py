@@ -367,8 +367,8 @@ def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracke
     except ObservedException as error:
         raised = error.value
         if isinstance(raised, ExceptionVariable) and issubclass(raised.cls, AttributeError):
-            said = any(tracer.side_effects.attribute(raised, field) is not None for field in ("name", "obj"))
-            if raised.failed_lookup is None and not said:
+            is_set = any(tracer.side_effects.attribute(raised, field) is not None for field in ("name", "obj"))
+            if raised.failed_lookup is None and not is_set:
                 raised.failed_lookup = (name, owner)
         raise
 

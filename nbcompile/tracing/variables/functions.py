@@ -125,9 +125,9 @@ class FunctionVariable(BaseFunctionVariable):
         found = cell_tracker(tracer, cell, name, content)
         # Both functions were traced with one cell. If the next call has two, an assignment through one function would
         # not be visible in the other: a guard compares the cells.
-        met = found.address()
-        if content is not None and met is not None and found.content_source != content:  # two functions share it
-            tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, met)
+        address = found.address()
+        if content is not None and address is not None and found.content_source != content:  # two functions share it
+            tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, address)
         return found
 
     def global_scope(self) -> dict[str, object]:

@@ -196,13 +196,13 @@ def _with_numpy_dtype(
         return result
     if from_numpy.ndim != result.tensor.example.dim():
         raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {target.name}", name=target.name)
-    wanted = arrays.torch_dtype(from_numpy)
-    if wanted is result.dtype():
+    expected = arrays.torch_dtype(from_numpy)
+    if expected is result.dtype():
         return result
     # The node is created anew, with the dtype as its part: a conversion behind
     # it would come after the operands were rounded to the smaller type.
     tracer.output.erase(result.tensor.node)
-    return as_array(tracer.apply(replace(target, dtype=wanted), values, named), target.name)
+    return as_array(tracer.apply(replace(target, dtype=expected), values, named), target.name)
 
 
 def _numpy_result(tracer: Tracer, original: Callable[..., object], arguments: Arguments, keywords: Keywords) -> object:

@@ -705,10 +705,10 @@ def _delete(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> Var
 
 
 def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> VariableTracker:
-    wanted = str(name.constant())
-    found = owner.generic_attribute(tracer, wanted)
+    attribute = str(name.constant())
+    found = owner.generic_attribute(tracer, attribute)
     if found is None:
-        owner.missing(tracer, wanted)
+        owner.missing(tracer, attribute)
     return found
 
 

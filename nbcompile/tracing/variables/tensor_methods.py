@@ -148,12 +148,12 @@ def _requires_grad(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     given = (*arguments, *keywords.values())
-    wanted = realise(tracer, given[0]).constant() if given else True
+    requested = realise(tracer, given[0]).constant() if given else True
     # A change without an effect needs no node.
-    if tensor.example.requires_grad == wanted:
+    if tensor.example.requires_grad == requested:
         return tensor
     # ``requires_grad_`` of an input changes an object from outside; of a result, only ``True`` is traced.
-    if tensor.source is not None or not wanted:
+    if tensor.source is not None or not requested:
         raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
     if "requires_grad_" in tracer.output.must_break:
         raise breaks.unsupported(breaks.LEAF_LEAKS, f"call_method {tensor.describe()} requires_grad_")
@@ -351,7 +351,7 @@ def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) ->
     if tensor.source is None or not isinstance(value, TensorVariable):
         raise breaks.unsupported(breaks.DATA_OF_RESULT, context)
     if value.example.dtype != tensor.example.dtype:
-        raise breaks.unsupported(breaks.DATA_OF_OTHER_DTYPE, context, wanted=value.example.dtype)
+        raise breaks.unsupported(breaks.DATA_OF_OTHER_DTYPE, context, requested=value.example.dtype)
     # ``set_`` makes the tensor use the other memory. Autograd must see neither the write nor the new version, which
     # ``x.data = y`` hides in eager mode.
     output, enabled = tracer.output, torch._C.is_grad_enabled()

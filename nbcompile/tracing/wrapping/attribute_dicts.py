@@ -5,8 +5,8 @@
         return d["a"]   5
 
 A dict that turns out to be the ``__dict__`` of an object that the frame knows becomes a window on that object's
-attributes, whichever of the two it met first. What cannot be shown so ends the graph: a dict that was changed before
-its object was met, and two objects with one dict.
+attributes, whichever of the two was found first. What cannot be shown so ends the graph: a dict that was changed before
+its object was found, and two objects with one dict.
 
 In torch: nothing; it reads the old value. Read next: nbcompile/tracing/variables/instance_dict.py
 """
@@ -69,7 +69,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
 
 
 def _tie(tracer: Tracer, owner: AttributeOwner) -> None:
-    """The object's dict may have been met as a plain one, or as another object's."""
+    """The object's dict may have been found as a plain one, or as another object's."""
     members = owner.members()
     other = tracer.side_effects.attribute_dicts.owners[id(members)]
     if other.value is not owner.value:

@@ -104,7 +104,7 @@ def wrap_context(tracer: Tracer, value: object, source: Source | None) -> Variab
 def wrap_object(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """An instance of a class that was written in Python, with what it has from a built-in base."""
     if callable(value) and marks.is_marked(value):
-        # What the program said of this very object; of an operator without an address nothing is promised.
+        # What the program declared about this very object; of an operator without an address nothing is promised.
         annotation = known_annotations.annotated(value)
         if annotation is not None:
             guard_function(tracer, value, source)

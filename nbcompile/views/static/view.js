@@ -50,9 +50,9 @@ const openPicture = image => {
 // --- links: things that share a word of data-n, inside one frame -----------------------------------
 
 const mark = (frame, name, words) => {
-  const wanted = new Set(words);
+  const selected = new Set(words);
   for (const node of all(frame, "[data-n]")) {
-    const on = node.classList.toggle(name, ids(node).some(each => wanted.has(each)));
+    const on = node.classList.toggle(name, ids(node).some(each => selected.has(each)));
     if (name === "n-on") node.ariaCurrent = on || null;
   }
 };

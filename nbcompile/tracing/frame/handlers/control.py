@@ -39,17 +39,17 @@ def _jump(frame: Translator, instruction: Instruction) -> None:
     frame.jump(instruction.target)
 
 
-def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
+def _truth_jump(*opcodes: str, expected: bool, keep: bool = False) -> None:
     @handles(*opcodes)
     def jump(frame: Translator, instruction: Instruction) -> None:
         value = realise(frame.interpreter, frame.stack[-1])
         # Only the run knows the truth of a tensor. ``assert x`` jumps over its raise if x is true: an assertion in the
         # graph is better than a break.
         known_later = isinstance(value, (TensorVariable, SymbolicVariable))
-        if wanted and known_later and rewrite_assert(frame, instruction, value):
+        if expected and known_later and rewrite_assert(frame, instruction, value):
             return
         frame.tested_symbol = isinstance(value, SymbolicVariable)
-        taken = value.truth(frame.interpreter) is wanted
+        taken = value.truth(frame.interpreter) is expected
         # ``a or b`` (JUMP_IF_TRUE_OR_POP) leaves the tested value on the stack where it jumps: it is the result.
         if not (taken and keep):
             frame.pop_raw()
@@ -57,7 +57,7 @@ def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
             frame.jump(instruction.target)
 
 
-def _none_jump(*opcodes: str, wanted: bool) -> None:
+def _none_jump(*opcodes: str, expected: bool) -> None:
     @handles(*opcodes)
     def jump(frame: Translator, instruction: Instruction) -> None:
         value = frame.pop()
@@ -65,16 +65,16 @@ def _none_jump(*opcodes: str, wanted: bool) -> None:
         if isinstance(value, TensorVariable) and value.may_be_missing:
             raise missing_gradient()
         is_none = value.is_constant() and value.constant() is None
-        if is_none is wanted:
+        if is_none is expected:
             frame.jump(instruction.target)
 
 
-_truth_jump("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE", wanted=True)
-_truth_jump("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE", wanted=False)
-_truth_jump("JUMP_IF_TRUE_OR_POP", wanted=True, keep=True)
-_truth_jump("JUMP_IF_FALSE_OR_POP", wanted=False, keep=True)
-_none_jump("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE", wanted=True)
-_none_jump("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE", wanted=False)
+_truth_jump("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE", expected=True)
+_truth_jump("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE", expected=False)
+_truth_jump("JUMP_IF_TRUE_OR_POP", expected=True, keep=True)
+_truth_jump("JUMP_IF_FALSE_OR_POP", expected=False, keep=True)
+_none_jump("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE", expected=True)
+_none_jump("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE", expected=False)
 
 
 # -- loops -----------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ def _pop_exception(frame: Translator, instruction: Instruction) -> None:
 
 @handles("CHECK_EXC_MATCH")
 def _matches(frame: Translator, instruction: Instruction) -> None:
-    tracer, wanted = frame.interpreter, realise(frame.interpreter, frame.pop())
-    found = wanted.unpack(tracer) if issubclass(wanted.python_type(), tuple) else [wanted]
+    tracer, expected = frame.interpreter, realise(frame.interpreter, frame.pop())
+    found = expected.unpack(tracer) if issubclass(expected.python_type(), tuple) else [expected]
     classes = [getattr(realise(tracer, each), "value", None) for each in found]
     if not all(isinstance(each, type) and BaseException in each.__mro__ for each in classes):
         message = "catching classes that do not inherit from BaseException is not allowed"

@@ -188,11 +188,11 @@ def _import(frame: Translator, instruction: Instruction) -> None:
     package = {
         name: frame.scope[name] for name in ("__name__", "__package__", "__spec__", "__path__") if name in frame.scope
     }
-    wanted = names.constant()
+    fromlist = names.constant()
     try:
         # An import really runs while tracing. It runs once in eager mode too: ``sys.modules``
         # has the module afterwards.
-        module = _importer(frame)(str(instruction.argval), package, None, wanted or (), level)
+        module = _importer(frame)(str(instruction.argval), package, None, fromlist or (), level)
     except ImportError as error:
         name = instruction.argval
         raise breaks.unsupported(breaks.IMPORT, f"import {name}", name=name, error=error) from error

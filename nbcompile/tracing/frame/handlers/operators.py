@@ -184,9 +184,9 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
 
 def expect_argument(frame: Translator, function: VariableTracker, stars: str, given: VariableTracker) -> None:
     """Reject ``f(*3)`` and ``f(**3)``."""
-    wanted = "a mapping" if stars == "**" else "an iterable"
+    expected = "a mapping" if stars == "**" else "an iterable"
     if given.lacks("keys") if stars == "**" else given.cannot_be_iterated():
-        message = f"{function_text(frame, function)} argument after {stars} must be {wanted}, not {given.type_name()}"
+        message = f"{function_text(frame, function)} argument after {stars} must be {expected}, not {given.type_name()}"
         frame.interpreter.raise_exception(TypeError, message)
 
 
@@ -222,11 +222,11 @@ def _unpacked(frame: Translator, owner: VariableTracker) -> list[VariableTracker
 def _unpack(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     items = owner.items if isinstance(owner, SequenceVariable) else _unpacked(frame, owner)
-    wanted = instruction.arg or 0
-    if len(items) != wanted:
-        few = f"not enough values to unpack (expected {wanted}, got {len(items)})"
+    expected = instruction.arg or 0
+    if len(items) != expected:
+        few = f"not enough values to unpack (expected {expected}, got {len(items)})"
         frame.interpreter.raise_exception(
-            ValueError, few if len(items) < wanted else f"too many values to unpack (expected {wanted})"
+            ValueError, few if len(items) < expected else f"too many values to unpack (expected {expected})"
         )
     # UNPACK_SEQUENCE leaves the first item on top.
     for item in reversed(items):
