@@ -170,9 +170,9 @@ def new_recorder(function: str, target: str = "") -> recorder.Recorder:
 
 
 @contextmanager
-def listening(frame_recorder: recorder.Recorder) -> Iterator[recorder.Recorder]:
-    """Record what is compiled inside of the block, and the exception that ends it."""
-    with frame_recorder.listening():
+def listening(frame_recorder: recorder.Recorder, *, new_threads: bool = False) -> Iterator[recorder.Recorder]:
+    """Record what is compiled inside of the block, and the exception that ends it; new_threads: also in such threads."""
+    with frame_recorder.listening(new_threads=new_threads):
         try:
             yield frame_recorder
         except SystemExit:  # ``sys.exit`` ends a program; it is no failure

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
@@ -59,10 +61,15 @@ class Recorder:
         return model.Record(self.function, self.environment, frames, timings, calls, self.raised)
 
     @contextmanager
-    def listening(self) -> Iterator[Recorder]:
-        """Receive every frame compiled inside the block (in this context)."""
+    def listening(self, *, new_threads: bool = False) -> Iterator[Recorder]:
+        """Receive every frame compiled inside the block, in this context.
+
+        Args:
+            new_threads: also in threads that start while the block runs, whoever starts them. A new thread has an
+                empty context; a cell of a notebook is the only thing that runs, so they are the cell's.
+        """
         # A token of its own: the same recorder may listen twice, one inside of the other.
-        mine = object()
+        mine = _Listening(self, weakref.WeakSet(threading.enumerate()) if new_threads else None)
         with bound(_recorders, (*_recorders.get(), self)):
             try:  # Ctrl-C may come after any call
                 watching.append(mine)
@@ -103,6 +110,28 @@ subscribers: list[Subscriber] = []
 
 watching: list[object] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
 """Marker that a call of a compiled function reads: not empty while a recorder or log is active in any context."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listening:
+    """A block in which a recorder is active."""
+
+    recorder: Recorder
+    older_threads: weakref.WeakSet[threading.Thread] | None
+    """The threads that do not belong to the block; None: only the context of the block does."""
+
+
+def _active() -> tuple[Recorder, ...]:
+    """The recorders of this context, and those of blocks in which this thread started."""
+    recorders = _recorders.get()
+    if recorders or not watching:
+        return recorders
+    thread = threading.current_thread()
+    return tuple(
+        block.recorder
+        for block in watching.copy()
+        if isinstance(block, _Listening) and block.older_threads is not None and thread not in block.older_threads
+    )
 
 
 class FrameDraft:
@@ -186,7 +215,7 @@ class FrameDraft:
 
 def listening() -> bool:
     """Return whether a recorder or a log is active."""
-    return bool(_recorders.get()) or any(subscriber.wants_frames() for subscriber in subscribers)
+    return bool(_active()) or any(subscriber.wants_frames() for subscriber in subscribers)
 
 
 def wants_steps() -> bool:
@@ -196,12 +225,12 @@ def wants_steps() -> bool:
 
 def shows_breaks() -> bool:
     """Return whether a view will show the graph breaks to the user."""
-    return any(each.shows_breaks for each in _recorders.get())
+    return any(each.shows_breaks for each in _active())
 
 
 def note_call(call: model.Call) -> None:
     """Record a call of a compiled function."""
-    for recorder in _recorders.get():
+    for recorder in _active():
         recorder.note_call(call)
 
 
@@ -213,7 +242,7 @@ def draft() -> FrameDraft | None:
 @contextmanager
 def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     """Record one frame, also if its compilation fails."""
-    recorders = _recorders.get()
+    recorders = _active()
     # Evaluated once: a log that is switched on during a compile would get an incomplete frame.
     interested = [subscriber for subscriber in subscribers if subscriber.wants_frames()]
     if not recorders and not interested:
@@ -265,7 +294,7 @@ def _timed(name: str) -> Iterator[None]:
         return
     began = time.perf_counter()
     phase = Phase(draft.compile_id, str(draft.frame_fields["function"]), name, draft.began)
-    for recorder in _recorders.get():
+    for recorder in _active():
         recorder.active = phase
     # Stages nest: lowering runs inside of the backend. Sums of times must count only the outer ones.
     inside = draft.stages[-1] if draft.stages else ""

@@ -59,3 +59,16 @@ def test_a_cell_that_compiles_says_nothing_of_it(run):
     assert "nbcompile: " not in ran.out
     assert torch.equal(ran.value, torch.ones(3).sin())
     assert nothing.NOTHING_DEFINED not in ran.out
+
+
+@pytest.mark.parametrize("start", [
+    "t = threading.Thread(target=f, args=(x,))\nt.start()\nt.join()",
+    "with futures.ThreadPoolExecutor(2) as pool: list(pool.map(f, [x, x]))",
+])  # fmt: skip
+def test_calls_in_threads_of_the_cell_count(run, start):
+    """What a thread of the cell compiles and runs is shown in the cell."""
+    head = "%%compile -b eager -o seen\nimport threading, torch\nfrom concurrent import futures\nx = torch.ones(2)\n"
+    ran = run(head + "def f(x): return x + 1\n" + start)
+    assert "not called" not in ran.out and len(ran.pictures) == 1
+    ran = run(head + start)
+    assert "Nothing new was compiled: f ran code that was compiled before." in ran.out

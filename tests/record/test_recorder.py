@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from nbcompile.record import model, recorder
@@ -43,6 +45,42 @@ def test_every_recorder_gets_the_frame():
     with outer.listening(), inner.listening(), recorder.frame("0/0", "f"):
         pass
     assert len(outer.frames) == len(inner.frames) == 1
+
+
+def _frames_of_threads(frame_recorder, **how):
+    """Frames of a thread that runs before the block, and of one that starts in it."""
+    old_may_go, old_is_done = threading.Event(), threading.Event()
+
+    def old():
+        old_may_go.wait(10)
+        compile_one("old")
+        old_is_done.set()
+
+    def compile_one(name):
+        recorder.note_call(model.Call("0", ""))
+        with recorder.frame("0/0", name):
+            pass
+
+    thread = threading.Thread(target=old)
+    thread.start()
+    with frame_recorder.listening(**how):
+        new = threading.Thread(target=compile_one, args=("new",))
+        new.start()
+        new.join()
+        old_may_go.set()
+        old_is_done.wait(10)
+    thread.join()
+    after = threading.Thread(target=compile_one, args=("after",))
+    after.start()
+    after.join()
+    assert len(frame_recorder.calls) == len(frame_recorder.frames)
+    return [frame.function for frame in frame_recorder.frames]
+
+
+def test_threads_that_start_in_a_block_may_be_recorded():
+    """A thread that starts in the block belongs to it if asked; an older or later one does not."""
+    assert _frames_of_threads(recorder.Recorder("f"), new_threads=True) == ["new"]
+    assert _frames_of_threads(recorder.Recorder("f")) == []
 
 
 def test_a_compilation_that_raises_is_recorded():
