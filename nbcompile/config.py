@@ -63,6 +63,8 @@ fail_on_recompile_limit_hit: bool = False
 """A call that would exceed the limit raises an error."""
 error_on_recompile: bool = False
 """Every recompilation raises an error."""
+error_on_nested_fx_trace: bool = True
+"""A call of a compiled function while torch.fx traces raises an error; False: the function runs as written."""
 
 # -- errors
 suppress_errors: bool = _flag("TORCHDYNAMO_SUPPRESS_ERRORS")

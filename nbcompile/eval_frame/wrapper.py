@@ -18,10 +18,11 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch.compiler import is_dynamo_compiling
 
 from nbcompile import config, errors, hooks, stance as process_stance
 from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
-from nbcompile.eval_frame import stances
+from nbcompile.eval_frame import other_tracers, stances
 from nbcompile.eval_frame.compiled_autograd import Region
 from nbcompile.options import Options
 from nbcompile.recording import hit_log
@@ -63,6 +64,10 @@ def wrap(
     listeners = hit_log.listeners
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
+        if is_dynamo_compiling():  # torch.compile traces this function, and with it the original
+            return original(*arguments, **keywords)
+        if other_tracers.is_active():
+            return other_tracers.call(visible, original, arguments, keywords)
         if stance() is not default:
             return _under_stance(original, first_function, options, arguments, keywords)
         if listeners:

@@ -681,6 +681,7 @@ static PyMethodDef fast_call_methods[] = {
 };
 
 static PyMemberDef fast_call_members[] = {
+    {"slow", T_OBJECT_EX, offsetof(FastCall, slow), READONLY, "The function that is called where no entry accepts a call."},
     {"checks_failed", T_BOOL, offsetof(FastCall, checks_failed), READONLY, "Whether each check failed for the last call."},
     {NULL},
 };
@@ -704,6 +705,14 @@ static PyTypeObject FastCallType = {
 
 static PyObject *setup(PyObject *module, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "nn", &tensor_offset, &keys_offset)) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* set_traced(function): what FastCall.__call__ is for code that reads it. A call of an object takes the C function above.
+   Dynamo cannot trace a function in C, and traces this one where compiled code is called in code that it compiles. */
+static PyObject *set_traced(PyObject *module, PyObject *function) {
+  if (PyDict_SetItemString(FastCallType.tp_dict, "__call__", function)) return NULL;
+  PyType_Modified(&FastCallType);
   Py_RETURN_NONE;
 }
 
@@ -731,6 +740,7 @@ static PyObject *read_state(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"read_state", read_state, METH_NOARGS, "Read the state of the process one field after another."},
+    {"set_traced", set_traced, METH_O, "Set the Python function that stands for a fast call where Python code is traced."},
     {"setup", setup, METH_VARARGS, "Set the offset of the TensorImpl in a tensor object, and that of its dispatch keys."},
     {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},
     {"keys_of_thread", keys_of_thread, METH_NOARGS, "The dispatch keys of this thread."},

@@ -96,6 +96,7 @@ def tools() -> Tools | None:
         return None
     # The dispatch keys are the last word of a TensorImpl's metadata (guard_cache.py).
     module.setup(offset, end - guard_cache.WORD)
+    module.set_traced(_traced)
     extension_tools = Tools(module, _default_keys(module))
     if not self_test(extension_tools):
         return None
@@ -103,6 +104,10 @@ def tools() -> Tools | None:
     if _names_of(json.loads(state.__getstate__())) == _STATE:
         module.read_state()
     return extension_tools
+
+
+def _traced(fast_call: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    return fast_call.slow(arguments, keywords)
 
 
 _STATE = frozenset((

@@ -30,6 +30,7 @@ from IPython.display import display
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend, InvalidMode
+from nbcompile.eval_frame import other_tracers
 from nbcompile.fast.disk_cache import writer
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.jupyter import cell as cells, nothing, peer
@@ -272,4 +273,13 @@ def _compiler(options: argparse.Namespace) -> Callable[[Callable[..., object]], 
         backend=options.backend,
         mode=options.mode,
     )
-    return partial(chosen, options={"target": options.target}) if options.target else chosen
+    if options.target:
+        chosen = partial(chosen, options={"target": options.target})
+
+    def compile_function(function: Callable[..., object]) -> Callable[..., object]:
+        compiled = chosen(function)
+        # torch.jit.trace and torch.fx work in a cell with the magic as without it.
+        setattr(compiled, other_tracers.AS_WRITTEN, True)
+        return compiled
+
+    return compile_function
