@@ -171,7 +171,7 @@ def new_recorder(function: str, target: str = "") -> recorder.Recorder:
 
 @contextmanager
 def listening(frame_recorder: recorder.Recorder, *, new_threads: bool = False) -> Iterator[recorder.Recorder]:
-    """Record what is compiled inside of the block, and the exception that ends it; new_threads: also in such threads."""
+    """Record what is compiled inside of the block, in new threads too if asked, and the exception that ends it."""
     with frame_recorder.listening(new_threads=new_threads):
         try:
             yield frame_recorder

@@ -188,11 +188,11 @@ class NestedTrace(NbcompileError):
 
     def __init__(self, tracer: str, name: str) -> None:
         if tracer == "torch.fx":
-            said = "Detected that you are using FX to symbolically trace a dynamo-optimized function."
+            detected = "Detected that you are using FX to symbolically trace a dynamo-optimized function."
         else:
-            said = f"Detected that you are using FX to {tracer} a dynamo-optimized function."
+            detected = f"Detected that you are using FX to {tracer} a dynamo-optimized function."
         super().__init__(
-            f"{said} This is not supported: {tracer} would find no operators in the compiled code of {name}. "
+            f"{detected} This is not supported: {tracer} would find no operators in the compiled code of {name}. "
             f"Trace the function or module that was given to compile ({name}.__wrapped__ of a function)."
         )
 
