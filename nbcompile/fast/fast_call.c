@@ -740,7 +740,7 @@ static PyObject *read_state(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"read_state", read_state, METH_NOARGS, "Read the state of the process one field after another."},
-    {"set_traced", set_traced, METH_O, "Set the Python function that a tracer of Python code reads in place of a fast call."},
+    {"set_traced", set_traced, METH_O, "Set the Python function that a tracer of Python code reads instead of a fast call."},
     {"setup", setup, METH_VARARGS, "Set the offset of the TensorImpl in a tensor object, and that of its dispatch keys."},
     {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},
     {"keys_of_thread", keys_of_thread, METH_NOARGS, "The dispatch keys of this thread."},
