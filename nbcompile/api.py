@@ -170,9 +170,9 @@ def new_recorder(function: str, target: str = "") -> recorder.Recorder:
 
 
 @contextmanager
-def listening(frame_recorder: recorder.Recorder, *, new_threads: bool = False) -> Iterator[recorder.Recorder]:
-    """Record what is compiled inside of the block, in new threads too if asked, and the exception that ends it."""
-    with frame_recorder.listening(new_threads=new_threads):
+def listening(frame_recorder: recorder.Recorder, *, threads: recorder.Threads = "own") -> Iterator[recorder.Recorder]:
+    """Record what is compiled inside of the block, in other threads too if asked, and the exception that ends it."""
+    with frame_recorder.listening(threads=threads):
         try:
             yield frame_recorder
         except SystemExit:  # ``sys.exit`` ends a program; it is no failure

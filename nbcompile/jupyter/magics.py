@@ -129,7 +129,7 @@ class CompileMagics(Magics):
             # An error of nbcompile must not prevent the cell's result: it is reported, and the function runs as Python.
             quiet = config.suppress_errors or not options.fullgraph
             settings = config.patch(suppress_errors=quiet, record_steps=options.steps)
-            with status, api.listening(recorder, new_threads=True), settings:
+            with status, api.listening(recorder, threads="new"), settings:
                 profile = self._run_parsed(parsed, title, profiled=options.profile)
         # Shown before the exception, since the view often explains it.
         except BaseException:

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
-from typing import Protocol
+from typing import Literal, Protocol
 
 from nbcompile.record import model
 from nbcompile.support.context_variables import bound
@@ -27,6 +27,9 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 _recorders: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar("nbcompile_recorders", default=())
 _draft: contextvars.ContextVar[FrameDraft | None] = contextvars.ContextVar("nbcompile_draft", default=None)
+
+
+Threads = Literal["own", "new", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,16 @@ class Recorder:
         return model.Record(self.function, self.environment, frames, timings, calls, self.raised)
 
     @contextmanager
-    def listening(self, *, new_threads: bool = False) -> Iterator[Recorder]:
-        """Receive every frame compiled inside the block, in this context.
+    def listening(self, *, threads: Threads = "own") -> Iterator[Recorder]:
+        """Receive every frame compiled inside the block: in this context, and in other threads if asked.
 
         Args:
-            new_threads: also in threads that start while the block runs, whoever starts them. A new thread has an
-                empty context; a cell of a notebook is the only thing that runs, so they are the cell's.
+            threads: "own", only this context's; "new", also those that start while the block runs, whoever starts
+                them: a new thread has an empty context, but a cell of a notebook is the only thing that runs;
+                "all", every thread of the process.
         """
         # A token of its own: the same recorder may listen twice, one inside of the other.
-        mine = _Listening(self, weakref.WeakSet(threading.enumerate()) if new_threads else None)
+        mine = _Listening(self, _others(threads))
         with bound(_recorders, (*_recorders.get(), self)):
             try:  # Ctrl-C may come after any call
                 watching.append(mine)
@@ -117,8 +121,14 @@ class _Listening:
     """A block in which a recorder is active."""
 
     recorder: Recorder
-    older_threads: weakref.WeakSet[threading.Thread] | None
+    other_threads: weakref.WeakSet[threading.Thread] | None
     """The threads that do not belong to the block; None: only the context of the block does."""
+
+
+def _others(threads: Threads) -> weakref.WeakSet[threading.Thread] | None:
+    if threads == "own":
+        return None
+    return weakref.WeakSet(threading.enumerate() if threads == "new" else ())
 
 
 def _active() -> tuple[Recorder, ...]:
@@ -130,7 +140,7 @@ def _active() -> tuple[Recorder, ...]:
     return tuple(
         block.recorder
         for block in watching.copy()
-        if isinstance(block, _Listening) and block.older_threads is not None and thread not in block.older_threads
+        if isinstance(block, _Listening) and block.other_threads is not None and thread not in block.other_threads
     )
 
 

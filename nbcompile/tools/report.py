@@ -34,7 +34,7 @@ class Report:
         self.path = Path(path).absolute()  # the program may change the working directory
         self._frame_recorder = api.new_recorder(title or self.path.stem)
         self._listening = ExitStack()
-        self._listening.enter_context(self._frame_recorder.listening())
+        self._listening.enter_context(self._frame_recorder.listening(threads="all"))
         atexit.register(self.close)
 
     @property

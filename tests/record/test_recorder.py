@@ -73,13 +73,14 @@ def _frames_of_threads(frame_recorder, **how):
     after = threading.Thread(target=compile_one, args=("after",))
     after.start()
     after.join()
-    assert len(frame_recorder.calls) == len(frame_recorder.frames)
+    assert sum(call.times for call in frame_recorder.calls) == len(frame_recorder.frames)
     return [frame.function for frame in frame_recorder.frames]
 
 
-def test_threads_that_start_in_a_block_may_be_recorded():
-    """A thread that starts in the block belongs to it if asked; an older or later one does not."""
-    assert _frames_of_threads(recorder.Recorder("f"), new_threads=True) == ["new"]
+def test_other_threads_may_be_recorded():
+    """Threads that start in the block belong to it if asked, and so do older ones; a later one does not."""
+    assert _frames_of_threads(recorder.Recorder("f"), threads="new") == ["new"]
+    assert _frames_of_threads(recorder.Recorder("f"), threads="all") == ["new", "old"]
     assert _frames_of_threads(recorder.Recorder("f")) == []
 
 

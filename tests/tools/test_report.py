@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -40,6 +41,16 @@ def test_a_block_writes_its_report(tmp_path):
     assert recorder.watching == []
     doubled(torch.ones(4))
     assert len(seen.record.frames) == 1
+
+
+def test_a_report_has_what_every_thread_compiles(tmp_path):
+    """Threads that started before the report are recorded, too."""
+    nbcompile.reset()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        with nbcompile.report(tmp_path / "out.html") as seen:
+            pool.submit(doubled, torch.ones(3)).result()
+    assert [frame.function for frame in seen.record.frames] == ["doubled"]
 
 
 def test_a_missing_folder_is_reported_at_once(tmp_path):

@@ -110,12 +110,12 @@ def recorded(
     if not script.is_file():
         raise FileNotFoundError(f"there is no file {script}")
     recorder, status, process = api.new_recorder(script.name), 0, os.getpid()
-    # As `python train.py` sets them; sys.path[0] is the folder of the program.
-    sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
+    # As `python train.py` sets them: the paths are absolute, since a program may leave the folder.
+    sys.argv, sys.path[0] = [str(script), *arguments], str(script.resolve().parent)
     with _torch_compile(replace) as calls:
         try:
-            with api.listening(recorder), config.patch(record_steps=steps):
-                runpy.run_path(str(script), run_name="__main__")
+            with api.listening(recorder, threads="all"), config.patch(record_steps=steps):
+                runpy.run_path(str(script.absolute()), run_name="__main__")
         # sys.exit(None) is 0, sys.exit("text") prints the text and is 1.
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)

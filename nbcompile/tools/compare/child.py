@@ -70,7 +70,7 @@ def _engine(engine: str, folder: Path) -> Iterator[Compile]:
     packages[1].compile = api.compile
     recorder = api.new_recorder("program")
     try:
-        with config.patch(warm_start=False, background=False), recorder.listening():
+        with config.patch(warm_start=False, background=False), recorder.listening(threads="all"):
             yield api.compile
     finally:
         (folder / jobs.RECORD).write_text(codec.to_json(recorder.record()), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from nbcompile.__main__ import main
 from nbcompile.record import codec
@@ -49,3 +50,26 @@ def test_a_data_dependent_branch_is_said_once(tmp_path, capsys):
     )
     assert main([str(script)]) == 0
     assert capsys.readouterr().out.count("carries z = ") == 1
+
+
+def test_threads_of_a_program_are_recorded(tmp_path, capsys):
+    """What a thread compiles is in the record, though a new thread has an empty context."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import threading, torch, nbcompile\n@nbcompile.compile(backend='eager')\ndef f(x):\n    return x + 1\n"
+        "t = threading.Thread(target=f, args=(torch.ones(3),))\nt.start()\nt.join()\n"
+    )
+    assert main([str(script)]) == 0
+    assert "1 graph, 1 operator" in capsys.readouterr().out
+
+
+def test_a_program_may_leave_its_folder(tmp_path, monkeypatch, capsys):
+    """The folder of a program is absolute in sys.path and __file__, as `python script.py` has it."""
+    (tmp_path / "beside.py").write_text("def add(x):\n    return x + 1\n")
+    (tmp_path / "script.py").write_text(
+        "import os\nos.chdir('/')\nimport beside\nprint(os.path.isabs(__file__), beside.add(2))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main(["script.py"]) == 0
+    assert capsys.readouterr().out.startswith("True 3")
