@@ -3,6 +3,7 @@
     torch.jit.trace(compiled, x)          RuntimeError, as for a function of torch.compile
     torch.fx.symbolic_trace(compiled)     the same; as written with config.error_on_nested_fx_trace = False
     torch.export.export(model, (x,))      as written: the operators of the function are exported
+    make_fx(compiled)(x)                  as written, also inside of torch.func.linearize; torch.compile's: RuntimeError
 
 Such a tracer records the operators that a function calls. Compiled code calls none that it can see, and its results
 would be constants of the trace. A function of a notebook's cell, which the user did not compile by name, always runs
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 from torch.compiler import is_exporting
 from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from nbcompile import config, errors
 from nbcompile.dispatch import hook
@@ -36,7 +38,7 @@ def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: 
     """Call the original function, with no frame compiled.
 
     Raises:
-        errors.NestedTrace: the tracer is torch.jit.trace or torch.fx, and the function was compiled by name.
+        errors.NestedTrace: the tracer is torch.jit.trace or symbolic_trace, and the function was compiled by name.
     """
     if not getattr(compiled, AS_WRITTEN, False):
         name = getattr(original, "__qualname__", type(original).__name__)
@@ -44,7 +46,7 @@ def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: 
             raises = config.error_on_nested_fx_trace
         if torch._C._is_tracing():
             raise errors.NestedTrace("torch.jit.trace", name)
-        if is_fx_symbolic_tracing() and raises:
+        if is_fx_symbolic_tracing() and raises and get_proxy_mode() is None:
             raise errors.NestedTrace("torch.fx", name)
     with hook.paused():
         return original(*arguments, **keywords)

@@ -47,12 +47,13 @@ ERROR = {
     "jit.trace": lambda f: torch.jit.trace(f, X),
     "jit.trace, inside": lambda f: torch.jit.trace(Outer(f), X),
     "fx, inside": lambda f: torch.fx.symbolic_trace(Outer(f)),
-    "make_fx": lambda f: make_fx(f)(X),
-    "make_fx, symbolic": lambda f: make_fx(f, tracing_mode="symbolic")(X),
-    "make_fx, fake": lambda f: make_fx(f, tracing_mode="fake")(X),
 }
 WORKS = {
     "export": lambda f: torch.export.export(Outer(f), (X,), strict=False).module()(X),
+    "make_fx": lambda f: make_fx(f)(X)(X) + 1,
+    "make_fx, symbolic": lambda f: make_fx(f, tracing_mode="symbolic", _allow_non_fake_inputs=True)(X)(X) + 1,
+    "make_fx, fake": lambda f: make_fx(f, tracing_mode="fake", _allow_non_fake_inputs=True)(X)(X) + 1,
+    "linearize": lambda f: torch.func.linearize(Outer(f), X)[0],
     "compile": lambda f: torch.compile(Outer(f), backend="eager", fullgraph=True)(X),
 }
 
@@ -90,7 +91,7 @@ def test_torch_raises_too(tracer):
 @pytest.mark.peer
 @pytest.mark.parametrize("tracer", WORKS)
 def test_a_tracer_of_frames_sees_the_original(called, tracer):
-    """torch.export and torch.compile trace the original function, in one graph."""
+    """torch.export, make_fx and torch.compile trace the original function, in one graph."""
     expected = called(X)
     assert torch.equal(WORKS[tracer](called), expected + 1)
 
