@@ -58,7 +58,7 @@ _SUSPENDED = {
     "compile the functions that it calls.",
 }
 _PLAIN_CLASS = (
-    "is a class that is no nn.Module: its methods are compiled when a function that is compiled calls them. "
+    "is a class, but not an nn.Module: its methods are compiled when a function that is compiled calls them. "
     "Call them in a function, or write %compile before a call."
 )
 
@@ -180,7 +180,7 @@ def wrapper(compile_function: Compile, wrapped: list[WrappedFunction]) -> Callab
             _compile_instance(value, variable, compile_function, wrapped)
         elif callable(value) and hasattr(value, "__name__"):
             wrapped.append(
-                WrappedFunction(value.__name__, "is no Python function, so that there is nothing in it to compile.")
+                WrappedFunction(value.__name__, "is not a Python function: there is nothing in it to compile.")
             )
         return value
 
@@ -200,7 +200,7 @@ def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, wrappe
     """Calls of instances run a compiled ``forward``; hooks stay outside, as in ``Module.__call__``."""
     forward = cls.forward
     if forward is torch.nn.Module.forward or not isinstance(forward, FunctionType):
-        wrapped.append(WrappedFunction(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
+        wrapped.append(WrappedFunction(cls.__name__, "has no `forward` method: there is nothing to compile."))
         return
     obstacle = _obstacle(forward)
     wrapped.append(WrappedFunction(forward.__name__, obstacle, cls.__name__))
@@ -224,7 +224,7 @@ def _compile_instance(
     forward = inspect.getattr_static(type(module), "forward")  # not by getattr, which fails for a scripted module
     if not isinstance(forward, FunctionType):
         wrapped.append(
-            WrappedFunction(name, "has no `forward` that is a Python function, so that there is nothing to compile.")
+            WrappedFunction(name, "has no `forward` that is a Python function: there is nothing to compile.")
         )
         return
     obstacle = _obstacle(forward)

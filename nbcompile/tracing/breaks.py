@@ -468,7 +468,7 @@ GRAD_FN = _kind(
 )  # fmt: skip
 SUPER_ATTRIBUTE = _kind(
     "NB0046", "GB0006", "Attempted to call a super() attribute that is not a function or method",
-    "`super().{name}` is found in the built-in class `{type}`: it is no Python function that could be traced.",
+    "`super().{name}` is found in the built-in class `{type}`: it is not a Python function, so it cannot be traced.",
     SUPPORTABLE,
 )  # fmt: skip
 TOLIST = _kind(
