@@ -7,7 +7,9 @@ In torch: ``stack_trace``, ``from_node`` (torch/fx/traceback.py). Read next:
 nbcompile/aot/provenance.py
 """
 
-EXAMPLE = "example_value"
+from nbcompile import torch_internals
+
+EXAMPLE = torch_internals.EXAMPLE
 """torch's name for the fake value of a captured node."""
 STACK = "nbc_stack"
 """Set by the tracer on captured nodes, copied to the nodes derived from them."""

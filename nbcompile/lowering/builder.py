@@ -195,11 +195,12 @@ class Builder:
         self, value: Value, dims: Sequence[int], keepdim: bool, kind: str, dtype: torch.dtype, accumulate: torch.dtype
     ) -> Value:
         """Reduce over some dimensions: a new buffer, unless all of these have one element."""
-        kept_dims = [at for at in range(value.ndim) if at not in dims]
-        reduced_dims = [at for at in dims if not is_one(value.size[at])]
-        number, _ = split_reduction.number_of_parts(self, value, kept_dims, reduced_dims, kind)
+        kept_dims = tuple(at for at in range(value.ndim) if at not in dims)
+        reduced_dims = tuple(at for at in dims if not is_one(value.size[at]))
+        operand = split_reduction.ReductionOperand(value, kept_dims, reduced_dims)
+        number, _ = split_reduction.number_of_parts(self, operand, kind)
         if number > 1:
-            result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
+            result = split_reduction.in_parts(self, operand, number, kind, dtype, accumulate)
             return _keep_dims(result, value.size, kept_dims) if keepdim else result
         # The kept dimensions are numbered anew:  x.sum(1) of x[i0, i1, i2]  is  sum over r0 of x[i0, r0, i1].
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept_dims)}

@@ -23,7 +23,7 @@ from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, constant
 from nbcompile.ir.index import ONE, Index, constant as known, is_one, loop_variable, product
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import elementwise
-from nbcompile.lowering.split_reduction import in_part, number_of_parts, part_length, parts
+from nbcompile.lowering.split_reduction import ReductionOperand, in_part, number_of_parts, part_length, parts
 from nbcompile.lowering.value import Value, reindexed
 
 
@@ -31,34 +31,39 @@ from nbcompile.lowering.value import Value, reindexed
 class LongRows:
     """Rows that are reduced in parts."""
 
-    value: Value
-    kept_dims: tuple[int, ...]
-    reduced_dims: tuple[int, ...]
+    operand: ReductionOperand
     number: int
     """Parts of each row."""
 
     @property
+    def value(self) -> Value:
+        """The value whose rows these are."""
+        return self.operand.value
+
+    @property
     def at(self) -> int:
         """Dimension of the parts; what is in a part is the next one."""
-        return len(self.kept_dims)
+        return len(self.operand.kept_dims)
 
     @property
     def length(self) -> int:
         """Numbers of a row."""
-        return known(product(self.value.size[at] for at in self.reduced_dims)) or 0
+        return known(product(self.value.size[at] for at in self.operand.reduced_dims)) or 0
 
     def keep_dims(self, result: Value) -> Value:
         """A result of each row, with a dimension of size 1 for each reduced one."""
-        whole = [extent if at in self.kept_dims else ONE for at, extent in enumerate(self.value.size)]
-        return reindexed(result, whole, [loop_variable(at) for at in self.kept_dims])
+        kept_dims = self.operand.kept_dims
+        whole = [extent if at in kept_dims else ONE for at, extent in enumerate(self.value.size)]
+        return reindexed(result, whole, [loop_variable(at) for at in kept_dims])
 
 
 def long_rows(build: Builder, value: Value, dims: Sequence[int]) -> LongRows | None:
     """The rows of a value, if they would be reduced in parts; None if not."""
     kept = tuple(at for at in range(value.ndim) if at not in dims)
     reduced = tuple(at for at in dims if not is_one(value.size[at]))
-    number, of_rows = number_of_parts(build, value, kept, reduced, "sum")
-    return LongRows(value, kept, reduced, number) if of_rows else None
+    operand = ReductionOperand(value, kept, reduced)
+    number, of_rows = number_of_parts(build, operand, "sum")
+    return LongRows(operand, number) if of_rows else None
 
 
 def shifted(build: Builder, largest: Value, shift: Callable[[Expr], Expr] | None) -> Value:
@@ -69,7 +74,7 @@ def shifted(build: Builder, largest: Value, shift: Callable[[Expr], Expr] | None
 def largest_and_total(build: Builder, rows: LongRows, shift: Callable[[Expr], Expr] | None) -> tuple[Value, Value]:
     """The largest number of each row, and the sum of ``exp(x - shift(largest))``, both with ``keepdim``."""
     at, dtype = rows.at, rows.value.dtype
-    split = parts(rows.value, rows.kept_dims, rows.reduced_dims, rows.number, "max", dtype)
+    split = parts(rows.operand, rows.number, "max", dtype)
     of_part = build.reduce(split, [at + 1], True, "max", dtype, dtype)
     # A part may consist only of -inf; it adds nothing. A larger one may be inf, and the total is nan, or inf.
     finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (of_part,)))
@@ -93,7 +98,7 @@ def mean_and_squares(build: Builder, rows: LongRows) -> tuple[Value, Value]:
     the mean of each part is the number itself, and so is that of the row.
     """
     at, dtype = rows.at, rows.value.dtype
-    split = parts(rows.value, rows.kept_dims, rows.reduced_dims, rows.number, "sum", dtype)
+    split = parts(rows.operand, rows.number, "sum", dtype)
     count = replace(split, body=_count(rows, dtype), size=(*split.size[:-1], ONE))
     sum_of_part = build.reduce(split, [at + 1], True, "sum", dtype, dtype)
     first = build.realize(elementwise(build, lambda s, n: s / n, (sum_of_part, count)))

@@ -10,6 +10,7 @@ nbcompile/lowering/creation.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -158,13 +159,13 @@ def index_add(build: Builder, x: Value, dim: int, ids: Value, source: Value, *, 
     """``x[:, ids] += alpha * source``"""
     if alpha != 1:
         source = build.call(aten.mul.Scalar, source, alpha)
-    return _slices(build, x, dim, ids, source, _sum_kind(x))
+    return _slices(build, x, _Slices(dim, ids), source, _sum_kind(x))
 
 
 @lowering(aten.index_copy.default)
 def index_copy(build: Builder, x: Value, dim: int, ids: Value, source: Value) -> Value:
     """``x[:, ids] = source``"""
-    return _slices(build, x, dim, ids, source, "store")
+    return _slices(build, x, _Slices(dim, ids), source, "store")
 
 
 @lowering(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
@@ -175,17 +176,28 @@ def index_fill(build: Builder, x: Value, dim: int, ids: Value, value: Any) -> Va
     size = [*x.size]
     size[dimension(dim, x.ndim)] = ids.size[0]
     source = _everywhere(x, value, size)
-    return _slices(build, x, dim, ids, convert(build, source, x.dtype), "store", wraps=True)
+    return _slices(build, x, _Slices(dim, ids, wraps=True), convert(build, source, x.dtype), "store")
 
 
-def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind: str, wraps: bool = False) -> Value:
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """Slices ``x[:, ids]`` of a tensor along a dimension."""
+
+    dim: int
+    ids: Value
+    wraps: bool = False
+    """True if an index may count from the end."""
+
+
+def _slices(build: Builder, x: Value, slices: _Slices, source: Value, kind: str) -> Value:
+    ids = slices.ids
     if x.ndim == 0 or ids.ndim != 1 or source.ndim != x.ndim:
         raise NoLowering("whole slices of a scalar")
     require_same_device(x, ids, source)
-    dim = dimension(dim, x.ndim)
+    dim = dimension(slices.dim, x.ndim)
     # Eager adds rows of a matrix by scatter_add, whose error names the dimension.
     known = dim if kind == "store" or (x.ndim > 1 and dim in (0, x.ndim - 1)) else None
-    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps, known)
+    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], slices.wraps, known)
     position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
     position[dim] = IndexOf(symbol, torch.int64, (gathered,))
     return build.scatter(x, source, position, kind)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,14 +93,22 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     return next(dividing, -(-length // _rounded_length(length, most)))
 
 
-def number_of_parts(
-    build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], kind: str
-) -> tuple[int, bool]:
+@dataclass(frozen=True, slots=True)
+class ReductionOperand:
+    """A value with the dimensions that a reduction of it keeps, and those that it reduces."""
+
+    value: Value
+    kept_dims: tuple[int, ...]
+    reduced_dims: tuple[int, ...]
+
+
+def number_of_parts(build: Builder, operand: ReductionOperand, kind: str) -> tuple[int, bool]:
     """Number of parts to reduce a value in, 1 on a CPU; and whether these are parts of rows, side by side."""
+    value, reduced_dims = operand.value, operand.reduced_dims
     if value.device.type != "cuda" or not reduced_dims:
         return 1, False
-    along_columns = _reads_along_columns(build, value, kept_dims, reduced_dims)
-    results, reduced = ([value.size[at] for at in dims] for dims in (kept_dims, reduced_dims))
+    along_columns = _reads_along_columns(build, operand)
+    results, reduced = ([value.size[at] for at in dims] for dims in (operand.kept_dims, reduced_dims))
     number = split_count(results, reduced, kind, along_columns=along_columns)
     if number == 1:
         return 1, False
@@ -108,19 +116,19 @@ def number_of_parts(
     return fused or number, not along_columns and not fused
 
 
-def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int]) -> bool:
+def _reads_along_columns(build: Builder, operand: ReductionOperand) -> bool:
     """Return whether most loads are contiguous along a kept dimension: an outer reduction.
 
     A load that does not depend on the reduced dimensions does not count: it is small, and executed once.
     """
     # Of x[128*i0 + r0] neighbours are reduced (rows); of x[i0 + 128*r0] they are kept (columns).
     columns = rows = 0
-    for access in loads(value.body):
-        offset = simplify(build.tensors[access.buffer].layout.at(access.index), value.ranges())
-        if all(loop_variable(at) not in offset.free_symbols for at in reduced_dims):
+    for access in loads(operand.value.body):
+        offset = simplify(build.tensors[access.buffer].layout.at(access.index), operand.value.ranges())
+        if all(loop_variable(at) not in offset.free_symbols for at in operand.reduced_dims):
             continue
-        rows += any(stride_along(offset, loop_variable(at)) == ONE for at in reduced_dims)
-        columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept_dims)
+        rows += any(stride_along(offset, loop_variable(at)) == ONE for at in operand.reduced_dims)
+        columns += any(stride_along(offset, loop_variable(at)) == ONE for at in operand.kept_dims)
     return columns > rows
 
 
@@ -162,19 +170,18 @@ def _rounded_length(length: int, parts: int) -> int:
 
 
 def in_parts(
-    build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int,
-    kind: str, dtype: torch.dtype, accumulate: torch.dtype,
-) -> Value:  # fmt: skip
+    build: Builder, operand: ReductionOperand, number: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype
+) -> Value:
     """Reduce in two steps: the parts of the reduced dimensions, then the partial results.
 
     sum of x[4096]       partial[p] = sum over r < 64 of x[64*p + r]      p < 64
                          result     = sum over p < 64 of partial[p]
     """
-    split = parts(value, kept_dims, reduced_dims, number, kind, accumulate)
-    at = len(kept_dims)
+    split = parts(operand, number, kind, accumulate)
+    at = len(operand.kept_dims)
     if kind in INDEX_KINDS:
         return _first_index(build, split, at, kind, dtype, accumulate)
-    if number <= FEW_PARTS and _reads_along_columns(build, value, kept_dims, reduced_dims):
+    if number <= FEW_PARTS and _reads_along_columns(build, operand):
         split, at = _parts_first(split), 0
     partial = build.reduce(split, [split.ndim - 1], False, kind, accumulate, accumulate)
     return build.reduce(partial, [at], False, kind, dtype, accumulate)
@@ -188,10 +195,9 @@ def _parts_first(split: Value) -> Value:
     return reindexed(split, size, [*kept, loop_variable(0), loop_variable(last)])
 
 
-def parts(
-    value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int, kind: str, dtype: torch.dtype
-) -> Value:
+def parts(operand: ReductionOperand, number: int, kind: str, dtype: torch.dtype) -> Value:
     """View of a value with the parts, and what is in each, as its last two dimensions."""
+    value, kept_dims, reduced_dims = operand.value, operand.kept_dims, operand.reduced_dims
     sizes = [value.size[at] for at in reduced_dims]
     whole = known(product(sizes)) or 0
     per_part = part_length(whole, number)

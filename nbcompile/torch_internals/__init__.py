@@ -28,6 +28,7 @@ from nbcompile.torch_internals.distributed import (
     split_module,
 )
 from nbcompile.torch_internals.fakes import (
+    EXAMPLE,
     dispatches,
     errors_not_logged,
     fake_counterparts,
@@ -201,6 +202,7 @@ from nbcompile.torch_internals.triton_operators import (
 __all__ = [
     "AUTOCAST_DTYPES",
     "AUTOGRAD_APPLY",
+    "EXAMPLE",
     "FORWARD_LEVEL",
     "HAS_REGIONS",
     "OUR_REGION",

@@ -15,10 +15,8 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile.torch_internals.fakes import static_fake
+from nbcompile.torch_internals.fakes import EXAMPLE, static_fake
 from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context
-
-EXAMPLE = "example_value"
 
 
 def bucket_bytes() -> int:

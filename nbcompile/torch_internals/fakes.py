@@ -26,6 +26,9 @@ from nbcompile.torch_internals.hooks import without_function_modes
 from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context, symbolic_shapes
 from nbcompile.torch_internals.symbols import NamedSource, symbolic_float, symbolic_int
 
+EXAMPLE = "example_value"
+"""torch's key in ``node.meta`` for the fake value of a captured node."""
+
 
 def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
     # Autograd keeps the counter's value with each tensor that it

@@ -18,11 +18,11 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.capture import arrays
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.errors import TorchRuntimeError
 from nbcompile.torch_internals import operators as torch_operators
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import overrides
-from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value

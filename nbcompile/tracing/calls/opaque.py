@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.tracing import breaks
-from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import BaseFunctionVariable

@@ -18,6 +18,7 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorMarks, subclass_checks
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
     ArraySource,
@@ -31,7 +32,6 @@ from nbcompile.capture.source import (
 from nbcompile.tracing.frame.dict_guards import guard_dicts
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
-from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Change
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.cells import CellVariable

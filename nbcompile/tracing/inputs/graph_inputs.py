@@ -29,7 +29,7 @@ import torch.fx
 
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
-from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.node_meta import EXAMPLE, STACK
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -46,8 +46,6 @@ from nbcompile.record.model import Refinement, StackLine, Symbol
 from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs import int64_bounds
 from nbcompile.tracing.inputs.dynamism import Dynamism
-
-EXAMPLE = "example_value"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -153,10 +153,23 @@ def _is_known_array(tracker: VariableTracker) -> bool:
     return arrays.is_array(getattr(tracker, "value", None))
 
 
+@dataclass(frozen=True, slots=True)
+class NumpyCall:
+    """The call in the program of NumPy's own function, which determines dtype and rank of the result."""
+
+    function: Callable[..., object]
+    keywords: Keywords
+    """Keyword arguments by NumPy's names, which may differ from those of ``torch._numpy``."""
+
+
 def apply(
-    tracer: Tracer, target: ArrayFunction | ArrayMethod, name: str, arguments: Arguments, keywords: Keywords,
-    original: Callable[..., object] | None = None, original_keywords: Keywords | None = None,
-) -> VariableTracker:  # fmt: skip
+    tracer: Tracer,
+    target: ArrayFunction | ArrayMethod,
+    name: str,
+    arguments: Arguments,
+    keywords: Keywords,
+    original: NumpyCall | None = None,
+) -> VariableTracker:
     """Add a node of a function or method of NumPy; return its result as arrays.
 
     Args:
@@ -165,8 +178,7 @@ def apply(
         name: the name of the function.
         arguments: positional arguments.
         keywords: keyword arguments, by the names of ``torch._numpy``.
-        original: NumPy's own function, which determines dtype and rank of the result.
-        original_keywords: the keywords by the names of the original.
+        original: the call in the program; None for a method.
     """
     values = [_plain(realise(tracer, value)) for value in arguments]
     named = {key: _plain(realise(tracer, value)) for key, value in keywords.items()}
@@ -177,9 +189,7 @@ def apply(
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
         # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is called, with
         # ones instead of the data, so that the result depends only on dtypes and sizes.
-        from_numpy = _numpy_result(
-            tracer, original, arguments, keywords if original_keywords is None else original_keywords
-        )
+        from_numpy = _numpy_result(tracer, original, arguments)
         result = _with_numpy_dtype(tracer, result, target, values, named, from_numpy)
     if isinstance(result, NdarrayVariable):
         if name in KEEP_RANK and values and isinstance(values[0], NdarrayVariable):
@@ -205,13 +215,13 @@ def _with_numpy_dtype(
     return as_array(tracer.apply(replace(target, dtype=expected), values, named), target.name)
 
 
-def _numpy_result(tracer: Tracer, original: Callable[..., object], arguments: Arguments, keywords: Keywords) -> object:
+def _numpy_result(tracer: Tracer, original: NumpyCall, arguments: Arguments) -> object:
     try:
         values = [_ones_like(realise(tracer, each)) for each in arguments]
-        named = {key: _ones_like(realise(tracer, each)) for key, each in keywords.items()}
+        named = {key: _ones_like(realise(tracer, each)) for key, each in original.keywords.items()}
     except _Unknown:
         return None
-    return arrays.numpy_result(original, values, named)
+    return arrays.numpy_result(original.function, values, named)
 
 
 class _Unknown(Exception):
@@ -247,7 +257,7 @@ def make_scalar(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywo
 def operate(tracer: Tracer, function: Callable[..., object], arguments: Arguments) -> VariableTracker:
     """An operator of which an operand is an array: ``a + 1``, ``a[0]``."""
     name = function.__name__
-    result = apply(tracer, ArrayFunction(function, name, True), name, arguments, {}, function)
+    result = apply(tracer, ArrayFunction(function, name, True), name, arguments, {}, NumpyCall(function, {}))
     if function is operator.getitem and isinstance(result, NdarrayVariable) and _has_ellipsis(arguments[1]):
         result.kind = "array"  # a[..., 0] is an array, a[0] an item
     return result

@@ -17,7 +17,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.known_callables import SkippedVariable
-from nbcompile.tracing.variables.ndarray import DELEGATING, RANDOM, NdarrayVariable, apply, as_array, renamed
+from nbcompile.tracing.variables.ndarray import DELEGATING, RANDOM, NdarrayVariable, NumpyCall, apply, as_array, renamed
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
@@ -55,7 +55,7 @@ class NumpyFunctionVariable(VariableTracker):
         if any(isinstance(realise(tracer, each), TensorVariable) for each in arguments):
             return _of_tensors(tracer, self.value, traceable, arguments, keywords)
         target = ArrayFunction(traceable, known)
-        return apply(tracer, target, known, arguments, renamed(known, keywords), self.value, keywords)
+        return apply(tracer, target, known, arguments, renamed(known, keywords), NumpyCall(self.value, keywords))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, getattr(self.value, "__name__", "function"))

@@ -20,9 +20,9 @@ import torch
 import torch.fx
 
 from nbcompile.capture.guard import GuardKind, tensor_property
+from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.lookup import class_lookup, instance_dict, is_data_descriptor
