@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.compiler import is_exporting
-from torch.fx._symbolic_trace import is_fx_symbolic_tracing
+from torch import compiler as exporter
+from torch.fx import _symbolic_trace as symbolic_tracer
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from nbcompile import config, errors
@@ -29,9 +29,13 @@ AS_WRITTEN = "_nbcompile_traced_as_written"
 """The attribute of a wrapper that other tracers never raise for."""
 
 
+_is_jit_tracing = torch._C._is_tracing
+
+
 def is_active() -> bool:
     """Return whether torch.jit.trace, torch.fx or torch.export traces the calls of this process."""
-    return torch._C._is_tracing() or is_fx_symbolic_tracing() or is_exporting()
+    # Every call on the slow path asks. Flags are read: torch's own functions for them take twice as long.
+    return _is_jit_tracing() or symbolic_tracer._is_fx_tracing_flag or exporter._is_exporting_flag
 
 
 def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
@@ -44,9 +48,9 @@ def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: 
         name = getattr(original, "__qualname__", type(original).__name__)
         with config.with_torch_settings():
             raises = config.error_on_nested_fx_trace
-        if torch._C._is_tracing():
+        if _is_jit_tracing():
             raise errors.NestedTrace("torch.jit.trace", name)
-        if is_fx_symbolic_tracing() and raises and get_proxy_mode() is None:
+        if symbolic_tracer.is_fx_symbolic_tracing() and raises and get_proxy_mode() is None:
             raise errors.NestedTrace("torch.fx", name)
     with hook.paused():
         return original(*arguments, **keywords)
