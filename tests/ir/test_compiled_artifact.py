@@ -9,7 +9,7 @@ def test_outside_of_a_block_nothing_is_collected():
     """Outside of a block, stages may write, and nothing is collected."""
     artifact.add_program("program")
     artifact.set_role("forward")
-    artifact.reject("no reason")
+    artifact.mark_not_storable("no reason")
     assert not artifact.is_collecting()
 
 
@@ -29,8 +29,8 @@ def test_programs_and_roles_are_collected_in_order():
 def test_the_first_reason_is_kept():
     """The first reason is recorded: it is the one that a user can act on."""
     with artifact.collecting() as builder:
-        artifact.reject("first")
-        artifact.reject("second")
+        artifact.mark_not_storable("first")
+        artifact.mark_not_storable("second")
     assert builder.obstacle == "first"
 
 
