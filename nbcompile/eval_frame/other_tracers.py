@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import compiler as exporter
-from torch.fx import _symbolic_trace as symbolic_tracer
+from torch.compiler import is_exporting
+from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from nbcompile import config, errors
@@ -34,8 +34,8 @@ _is_jit_tracing = torch._C._is_tracing
 
 def is_active() -> bool:
     """Return whether torch.jit.trace, torch.fx or torch.export traces the calls of this process."""
-    # Every call on the slow path asks. Flags are read: torch's own functions for them take twice as long.
-    return _is_jit_tracing() or symbolic_tracer._is_fx_tracing_flag or exporter._is_exporting_flag
+    # Functions, not the flags that they return, which not every version of torch has in a module.
+    return _is_jit_tracing() or is_fx_symbolic_tracing() or is_exporting()
 
 
 def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
@@ -50,7 +50,7 @@ def call(compiled: Callable[..., Any], original: Callable[..., Any], arguments: 
             raises = config.error_on_nested_fx_trace
         if _is_jit_tracing():
             raise errors.NestedTrace("torch.jit.trace", name)
-        if symbolic_tracer.is_fx_symbolic_tracing() and raises and get_proxy_mode() is None:
+        if is_fx_symbolic_tracing() and raises and get_proxy_mode() is None:
             raise errors.NestedTrace("torch.fx", name)
     with hook.paused():
         return original(*arguments, **keywords)

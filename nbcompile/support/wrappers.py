@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbcompile.support import versions
-
 ORIGINAL = "_nbcompile_original"
 """The attribute under which a wrapper keeps the function that it wraps."""
 _IDENTITY = "_nbcompile_wrapper_id"
@@ -28,11 +26,9 @@ def mark(wrapper: Any, original: Any) -> None:
     """Make a function the wrapper of another one."""
     setattr(wrapper, ORIGINAL, original)
     setattr(wrapper, _IDENTITY, id(wrapper))
-    # With torch's names, torch.compile(wrapper) compiles the original, instead of a call of our code. An older torch
-    # would take a copy of these attributes for a wrapper.
-    if versions.torch_version() >= (2, 13):
-        for name, value in zip(_OF_TORCH, (original, id(wrapper)), strict=True):
-            setattr(wrapper, name, value)
+    # With torch's names, torch.compile(wrapper) compiles the original, instead of a call of our code.
+    for name, value in zip(_OF_TORCH, (original, id(wrapper)), strict=True):
+        setattr(wrapper, name, value)
 
 
 def original(function: Any) -> Any:

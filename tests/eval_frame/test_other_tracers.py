@@ -11,7 +11,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import nbcompile
 from nbcompile import errors
 from nbcompile.eval_frame import other_tracers
-from nbcompile.support import versions
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 X = torch.arange(6.0).reshape(3, 2) - 2
@@ -97,7 +96,6 @@ def test_a_tracer_of_frames_sees_the_original(called, tracer):
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(versions.torch_version() < (2, 13), reason="it cannot tell a wrapper from a copy of its attributes")
 @pytest.mark.parametrize("create", [_function, _module])
 def test_torch_compiles_the_original(create):
     """torch.compile of a compiled callable compiles what is inside, also after calls of it."""
