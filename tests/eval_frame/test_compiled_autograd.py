@@ -156,6 +156,7 @@ def torch_records():
     return compiled_autograd.compiled_autograd_enabled
 
 
+@pytest.mark.fast_path  # the reference path imports torch's packages, whose functions it calls
 def test_without_torchs_recorder_the_setting_says_so():
     """The package is not imported: there is one warning at the compilation, and backward runs in eager mode."""
     script = textwrap.dedent("""
