@@ -86,12 +86,18 @@ class _Position:
 
 
 def _position(shell: InteractiveShell) -> _Position:
-    # A magic gets its text only. The cell that called it is the nearest frame whose file IPython calls a cell.
-    for frame, line in traceback.walk_stack(None):
-        file = frame.f_code.co_filename
+    # A magic gets its text only: the frame that called IPython for it has file and line. It may belong to no cell, where
+    # a program runs by %run, or another magic runs the text.
+    frames = traceback.walk_stack(None)
+    if any(frame.f_code in _CALLS_OF_MAGICS for frame, _ in frames):
+        caller, line = next(frames)
+        file = caller.f_code.co_filename
         if label := shell.compile.format_code_name(file):
             return _Position(int(label[1].strip("In[]")), line, tuple(linecache.getlines(file)))
     return _Position(shell.displayhook.prompt_count, 1, ())
+
+
+_CALLS_OF_MAGICS = (InteractiveShell.run_line_magic.__code__, InteractiveShell.run_cell_magic.__code__)
 
 
 def awaits(tree: ast.Module) -> bool:

@@ -129,6 +129,14 @@ def test_a_line_has_its_number_in_the_cell(run, magic):
     assert f"----> {line} " in ran.out and "1 def g(x):" in ran.out
 
 
+def test_a_magic_of_a_program_has_the_number_of_the_cell_that_runs_it(run, tmp_path):
+    """Lines of a program that %run runs are not those of the cell: the text of the magic begins at line 2."""
+    script = tmp_path / "script.py"
+    script.write_text("get_ipython().run_cell_magic('compile', '', '1 / 0')\n")
+    ran = run(f"x = 3\nx = 4\n%run -i {script}")
+    assert f"Cell In[{ran.number}], line 2" in ran.out
+
+
 def test_a_syntax_error_of_a_line_has_its_number_in_the_cell(run):
     """The caret is below the line of the cell."""
     ran = run("x = 3\n%compile x +")

@@ -137,6 +137,26 @@ def test_async_functions_are_left_alone(run, shell, asked):
     assert asked == []
 
 
+FUNCTION = "import torch\ndef f(x):\n    return x.relu() * 2\nx = torch.arange(4.) - 2\n"
+MODULE = (
+    "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.relu() * 2\n"
+    "f = Net()\nx = torch.arange(4.) - 2\n"
+)
+LIBRARY = "import torch\nf = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Hardtanh(-1, 1))\nx = torch.arange(4.) - 2\n"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("program", [FUNCTION, MODULE, LIBRARY], ids=["function", "module", "library"])
+@pytest.mark.parametrize("calls", [1, 4])
+def test_other_tracers_see_a_cells_functions_as_written(run, program, calls):
+    """torch.jit.trace, torch.fx and torch.export give what they give without the magic, before and after fast calls."""
+    assert run("%%compile -q -b eager\n" + program + "f(x)\n" * calls + "y = f(x)").error is None
+    for tracer in ("torch.jit.trace(f, x)", "torch.fx.symbolic_trace(f)"):
+        assert run(f"torch.equal({tracer}(x), y)").value is True
+    if program is not FUNCTION:
+        assert run("torch.equal(torch.export.export(f, (x,)).module()(x), y)").value is True
+
+
 def test_options_come_in_any_order():
     """The table of options with values agrees with the parser."""
     parser = magics.CompileMagics.compile.parser
