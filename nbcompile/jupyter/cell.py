@@ -86,8 +86,8 @@ class _Position:
 
 
 def _position(shell: InteractiveShell) -> _Position:
-    # A magic gets its text only: the frame that called IPython for it has file and line. It may belong to no cell, where
-    # a program runs by %run, or another magic runs the text.
+    # A magic gets its text only: the frame that called IPython for it has file and line. It may belong to no cell,
+    # where a program runs by %run, or another magic runs the text.
     frames = traceback.walk_stack(None)
     if any(frame.f_code in _CALLS_OF_MAGICS for frame, _ in frames):
         caller, line = next(frames)
