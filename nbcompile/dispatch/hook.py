@@ -46,7 +46,7 @@ from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, member
 Result = TypeVar("Result")
 
 _set_hook = cast("Callable[[object], object]", eval_frame.set_eval_frame)  # typed in torch for its own callback
-_get_hook = eval_frame.get_eval_frame_callback
+current = _get_hook = eval_frame.get_eval_frame_callback
 _Action = eval_frame._FrameAction
 _Strategy = eval_frame._FrameExecStrategy
 
@@ -225,6 +225,12 @@ _replaced_members: set[str] = STATE.add("dispatch.hook._replaced_members", set()
 def is_off() -> bool:
     """Return whether this thread has no hook."""
     return _get_hook() is None
+
+
+def is_of_other_compiler() -> bool:
+    """Return whether the hook of this thread is another compiler's, as torch.compile's: its frames are not ours."""
+    hook = _get_hook()
+    return callable(hook) and not isinstance(hook, FrameCallback)
 
 
 @contextmanager

@@ -64,7 +64,8 @@ def wrap(
     listeners = hit_log.listeners
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
-        if is_dynamo_compiling():  # torch.compile traces this function, and with it the original
+        # torch.compile traces this function, and with it the original, or its hook gets the original's frame.
+        if is_dynamo_compiling() or hook.is_of_other_compiler():
             return original(*arguments, **keywords)
         if other_tracers.is_active():
             return other_tracers.call(visible, original, arguments, keywords)

@@ -55,6 +55,9 @@ extern __thread Keys thread_keys __asm__("_ZN3c104impl26raw_local_dispatch_key_s
 static Py_ssize_t tensor_offset, keys_offset;
 /* Set by read_state(): torch's object for the state of the process compares the fields of State and no others. */
 static int knows_state;
+/* Set by set_hook(): the function that returns the frame hook of a thread, and the class of our hooks. */
+static PyObject *get_hook;
+static PyTypeObject *own_hook;
 
 enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they are on the stack: 32 KiB of slots, four times that for DISTINCT */
 
@@ -575,6 +578,17 @@ static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *k
   return found;
 }
 
+/* Whether the frame hook of this thread is another compiler's, as torch.compile's: it has to see the frame of the function.
+   A call without any hook costs two loads here: torch replaces the interpreter's function only while a thread has a hook. */
+static int has_other_hook(void) {
+  if (_PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get()) == _PyEval_EvalFrameDefault || !get_hook) return 0;
+  PyObject *hook = PyObject_CallNoArgs(get_hook);
+  int other = hook && hook != Py_None && !PyBool_Check(hook) && !Py_IS_TYPE(hook, own_hook);
+  Py_XDECREF(hook);
+  if (!hook) PyErr_Clear();
+  return other;
+}
+
 static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, size_t flags, PyObject *unused) {
   FastCall *fast_call = (FastCall *)self;
   if (PyVectorcall_NARGS(flags) != 2 || !PyTuple_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
@@ -582,7 +596,8 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
   PyObject *arguments = given[0], *keywords = given[1], *result;
   /* Callbacks of the profiler: torch's hook reports compiled regions to it, and a fast call would be missing. */
   fast_call->checks_failed = 0;
-  PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
+  int takes_entries = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() && !has_other_hook();
+  PyObject *entry = takes_entries ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
   if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
@@ -708,6 +723,15 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+/* set_hook(get, class): the function that returns the frame hook of a thread, and the class of ours */
+static PyObject *set_hook(PyObject *module, PyObject *arguments) {
+  PyObject *get, *class;
+  if (!PyArg_ParseTuple(arguments, "OO!", &get, &PyType_Type, &class)) return NULL;
+  Py_XSETREF(get_hook, Py_NewRef(get));
+  Py_XSETREF(own_hook, (PyTypeObject *)Py_NewRef(class));
+  Py_RETURN_NONE;
+}
+
 /* set_traced(function): what FastCall.__call__ is for code that reads it. A call of an object takes the C function above.
    Dynamo cannot trace a function in C, and traces this one where compiled code is called in code that it compiles. */
 static PyObject *set_traced(PyObject *module, PyObject *function) {
@@ -740,6 +764,7 @@ static PyObject *read_state(PyObject *module, PyObject *unused) {
 
 static PyMethodDef functions[] = {
     {"read_state", read_state, METH_NOARGS, "Read the state of the process one field after another."},
+    {"set_hook", set_hook, METH_VARARGS, "Set the function that returns the frame hook of a thread, and the class of our hooks."},
     {"set_traced", set_traced, METH_O, "Set the Python function that a tracer of Python code reads instead of a fast call."},
     {"setup", setup, METH_VARARGS, "Set the offset of the TensorImpl in a tensor object, and that of its dispatch keys."},
     {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},

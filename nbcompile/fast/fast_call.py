@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from nbcompile.dispatch import hook
 from nbcompile.fast import guard_cache
 from nbcompile.runtime import extension, launcher, toolchain
 from nbcompile.runtime.compiler_processes import BuildError
@@ -97,6 +98,7 @@ def tools() -> Tools | None:
     # The dispatch keys are the last word of a TensorImpl's metadata (guard_cache.py).
     module.setup(offset, end - guard_cache.WORD)
     module.set_traced(_traced)
+    module.set_hook(hook.current, hook.FrameCallback)
     extension_tools = Tools(module, _default_keys(module))
     if not self_test(extension_tools):
         return None

@@ -119,6 +119,66 @@ def test_torch_compiles_what_wraps_a_compiled_function():
         assert torch.equal(torch.compile(twice, backend="eager", fullgraph=True)(X), expected)
 
 
+def _compiled_forward(method):
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    setattr(module, method, nbcompile.compile(getattr(module, method)))
+    return module
+
+
+def _compiled_class():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 2)
+
+        @nbcompile.compile
+        def forward(self, x):
+            return self.linear(x).relu()
+
+    return Net()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("nested_first", [False, True])
+@pytest.mark.parametrize("create", [functools.partial(_compiled_forward, "forward"), _compiled_class])
+def test_torch_compiles_a_module_whose_forward_is_compiled(create, nested_first):
+    """torch.compile of a module gets the frame of a forward that was compiled here, also after calls of it."""
+    module, graphs = create(), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    for calls in range(4):
+        if nested_first:  # a frame of ours calls it, so our hook has seen the wrapper
+            nbcompile.compile(lambda x: (torch._dynamo.graph_break(), module(x))[1])(X)
+        expected = module(X)
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(module, backend=backend, fullgraph=True)(X), expected)
+        assert len(graphs) == calls + 1
+
+
+@pytest.mark.peer
+def test_torch_compiles_a_compiled_function_behind_a_break():
+    """A compiled function that is called behind a graph break of torch.compile's is compiled by torch."""
+    inner, graphs = _function(), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def outer(x):
+        torch._dynamo.graph_break()
+        return inner(x) + 1
+
+    for _ in range(4):
+        assert torch.equal(inner(X) + 1, outer(X))
+    torch._dynamo.reset()
+    for _ in range(3):
+        assert torch.equal(torch.compile(outer, backend=backend)(X), inner(X) + 1)
+    assert len(graphs) == 1
+
+
 def test_a_setting_excludes_the_error(called):
     """With error_on_nested_fx_trace False, torch.fx traces the function as written."""
     with nbcompile.config.patch(error_on_nested_fx_trace=False):
