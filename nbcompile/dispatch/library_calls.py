@@ -76,7 +76,8 @@ def _code(name: str, variable: str, called: str) -> CodeType:
     """New code of a caller, since cache entries are kept by code; its text is where ``inspect`` looks for it."""
     text = f"def {name}(*args, **kwargs):\n    return {called}(*args, **kwargs)\n"
     # The text is registered for ``linecache``: ``inspect`` and tracebacks show it as a file.
-    file = str(_FOLDER / f"<call of {called}>")
+    # Only equal texts have the same file name: a later caller must not replace what is shown of this one.
+    file = str(_FOLDER / f"<{name}: call of {called}>")
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     # Compiled inside of another function, so that the called function is a free variable of it, as in user code.
     (binding,) = ast.parse(f"def binding({variable}): pass").body

@@ -142,7 +142,7 @@ _LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-pa
 
 
 def is_generated(file: str) -> bool:
-    """True for the name of generated code without a file: ``nbcompile/dispatch/<call of net._call_impl>``."""
+    """True for the name of generated code without a file: ``nbcompile/dispatch/<Linear: call of net>``."""
     return file.endswith(">")
 
 

@@ -48,6 +48,14 @@ def test_what_is_shown():
     assert frame.source == "def Sequential(*args, **kwargs):\n    return fn(*args, **kwargs)\n"
 
 
+def test_a_later_caller_does_not_change_what_is_shown():
+    """The source of a module's caller is its own, also after the caller of something else was generated."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    caller = library_calls.caller_of(model)
+    library_calls.caller_of(torch.nn.functional.relu)
+    assert inspect.getsource(caller).startswith("def Sequential(")
+
+
 def test_modules_of_one_name():
     """Two modules with the same name share no cache entry, so neither causes a recompile of the other."""
     for width in (2, 3):
