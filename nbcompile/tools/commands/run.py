@@ -15,13 +15,11 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import runpy
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -30,13 +28,12 @@ from nbcompile import api, config
 from nbcompile.dispatch import tracebacks
 from nbcompile.record import codec
 from nbcompile.record.model import Record
-from nbcompile.tools import child_process, replacement
+from nbcompile.tools import child_process, main_program, replacement
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.commands.parser import closest
 from nbcompile.views import report, text
 
 NAMES = ("run", "report")
-OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -110,18 +107,16 @@ def recorded(
     if not script.is_file():
         raise FileNotFoundError(f"there is no file {script}")
     recorder, status, process = api.new_recorder(script.name), 0, os.getpid()
-    # As `python train.py` sets them: the paths are absolute, since a program may leave the folder.
-    sys.argv, sys.path[0] = [str(script), *arguments], str(script.resolve().parent)
     with _torch_compile(replace) as calls:
         try:
             with api.listening(recorder, threads="all"), config.patch(record_steps=steps):
-                runpy.run_path(str(script.absolute()), run_name="__main__")
+                main_program.run(str(script), arguments)
         # sys.exit(None) is 0, sys.exit("text") prints the text and is 1.
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
             print(end.code, file=sys.stderr) if isinstance(end.code, str) else None
         except BaseException as error:  # noqa: BLE001 - what was compiled until then is shown all the same
-            tracebacks.hide_ours(error.with_traceback(_from_script(error.__traceback__)))
+            tracebacks.hide_ours(error.with_traceback(main_program.without_own_frames(error.__traceback__)))
             traceback.print_exception(error)
             status = 130 if isinstance(error, KeyboardInterrupt) else 1
     child_process.leave_if_forked(process, status)  # the record is the parent's
@@ -150,10 +145,3 @@ def _torch_compile(replace: bool) -> Iterator[list[None]]:
         torch.compile = original
         if install:
             replacement.uninstall()
-
-
-def _from_script(frames: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames that lead to the program."""
-    while frames is not None and frames.tb_frame.f_code.co_filename in OWN_FILES:
-        frames = frames.tb_next
-    return frames

@@ -13,7 +13,6 @@ import functools
 import marshal
 import os
 import pickle
-import runpy
 import sys
 import time
 import traceback
@@ -26,7 +25,7 @@ import torch
 
 from nbcompile import api, config
 from nbcompile.record import codec
-from nbcompile.tools import child_process
+from nbcompile.tools import child_process, main_program
 from nbcompile.tools.compare import job as jobs
 from nbcompile.tools.compare.job import CallJob, CellJob, Job, ScriptJob
 from nbcompile.tools.diagnose import outcome
@@ -93,9 +92,8 @@ def _run(job: Job, compiler: Compile, result: dict[str, Any], *, eager: bool) ->
         case CellJob() as work:
             _run_cell(work, compiler, result)
         case ScriptJob() as work:
-            sys.argv, sys.path[0] = [work.path, *work.arguments], str(Path(work.path).parent)
             began = time.perf_counter()
-            runpy.run_path(work.path, run_name="__main__")
+            main_program.run(work.path, work.arguments)
             result["program_seconds"] = time.perf_counter() - began
 
 

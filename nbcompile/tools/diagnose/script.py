@@ -15,7 +15,6 @@ import dataclasses
 import functools
 import json
 import os
-import runpy
 import sys
 import tempfile
 import time
@@ -30,7 +29,7 @@ import nbcompile
 from nbcompile import api, config
 from nbcompile.options import OWN_NAME
 from nbcompile.support import fuel, lazy_import
-from nbcompile.tools import child_process
+from nbcompile.tools import child_process, main_program
 from nbcompile.tools.child_process import HUNG
 from nbcompile.tools.diagnose import ablate
 
@@ -157,10 +156,7 @@ def main(arguments: list[str]) -> None:
     nbcompile.compile = chosen
     if by_torch or order["replace"] or order["backend"] == EAGER:
         torch.compile = chosen
-    path = Path(order["path"])
-    # As ``python train.py`` sets them: the program's arguments, and its folder for imports.
-    sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
-    runpy.run_path(str(path), run_name="__main__")
+    main_program.run(order["path"], arguments[1:])
 
 
 def _compile_with(backend: str, target: str, original: Any) -> Any:

@@ -16,7 +16,6 @@ import copy
 import functools
 import json
 import os
-import runpy
 import sys
 import tempfile
 import threading
@@ -29,7 +28,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.tools import child_process
+from nbcompile.tools import child_process, main_program
 from nbcompile.tools.diagnose import isolated, minify, outcome, reproducer, script
 from nbcompile.tools.diagnose.outcome import FlakyPredicateError
 from nbcompile.tools.diagnose.script import Script
@@ -165,9 +164,8 @@ def _graphs(path: Path, arguments: Sequence[str]) -> list[Captured]:
     packages: tuple[Any, Any] = (nbcompile, torch)
     for package in packages:
         package.compile = compile
-    sys.argv, sys.path[0] = [str(path), *arguments], str(path.parent)
     with contextlib.suppress(Exception, SystemExit):
-        runpy.run_path(str(path), run_name="__main__")
+        main_program.run(str(path), arguments)
     return found
 
 
