@@ -2,7 +2,7 @@
 
     run("train.py", ["--epochs", "3"])     its module is __main__, sys.argv ["train.py", "--epochs", "3"]
 
-Programs tell by ``__package__`` whether they are run or imported, and find their files by ``__file__`` and the first
+Programs read in ``__package__`` whether they are run or imported, and find their files by ``__file__`` and the first
 entry of ``sys.path``. So these are what the command ``python`` sets, which :func:`runpy.run_path` does not do for
 ``__package__`` and ``sys.argv``. It runs the other kinds of programs: archives, and files without source.
 
