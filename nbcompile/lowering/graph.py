@@ -104,6 +104,7 @@ _TABLES = (
 _NO_OPS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range.default}
 _COPIES = {aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default,
            aten.copy.default, torch.ops.prims.convert_element_type.default}  # fmt: skip
+"""Operators whose lowering may return its argument, where eager mode returns new memory: an output is copied."""
 _RANDOM = torch.Tag.nondeterministic_seeded
 
 

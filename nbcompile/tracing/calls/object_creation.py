@@ -3,6 +3,9 @@
     class Point(list): ...
     Point.__new__(Point)     a new object, whose items are those of an empty list
 
+An object of a class in C breaks the graph, unless the class is one of ``CONTAINERS`` and ``SCALARS``. To support one
+more, create it here, and say in ``ObjectVariable._make`` (variables/objects.py) how the residual program does.
+
 In torch: torch/_dynamo/variables/user_defined.py. Read next: nbcompile/tracing/calls/construction.py
 """
 
@@ -18,31 +21,6 @@ from nbcompile.capture.source import (
 )
 from nbcompile.support.class_flags import ABSTRACT, HEAP_TYPE
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
-    annotation_calls,
-    attention_params,
-    autograd,
-    builtins,
-    caches,
-    checks,
-    comptime,
-    differentiation,
-    factories,
-    families,
-    flex_attention,
-    higher_order,
-    library,
-    nested_tensors,
-    optimisers,
-    parameters,
-    process_state,
-    regions,
-    registry,
-    tensor_hooks,
-    torch_functions,
-    version_counters,
-    warning_filters,
-)
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -55,7 +33,6 @@ from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.sets import SetVariable
-from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
 
 
 def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -105,24 +82,24 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
         )
-    context = _tracker(cls)(cls)
+    instance = _tracker(cls)(cls)
     # Immutable values have their items from the start; a mutable container is empty until its `__init__`, which is
     # traced later, fills it.
     if builtin is tuple:
-        context.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
+        instance.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
     elif builtin is list:
-        context.base_items = ListVariable([])
+        instance.base_items = ListVariable([])
     elif builtin is collections.deque:
-        context.base_items = DequeVariable([])
+        instance.base_items = DequeVariable([])
     elif issubclass(builtin, dict):
-        context.base_items = DictVariable(tracer, [], cls=builtin)
+        instance.base_items = DictVariable(tracer, [], cls=builtin)
     elif builtin is set:
-        context.base_items = SetVariable(tracer, [])
+        instance.base_items = SetVariable(tracer, [])
     elif builtin in SCALARS:
-        context.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
-        if not isinstance(context.base_items, ConstantVariable):
+        instance.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
+        if not isinstance(instance.base_items, ConstantVariable):
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
-    return context
+    return instance
 
 
 def _tracker(cls: type) -> type[ObjectVariable]:

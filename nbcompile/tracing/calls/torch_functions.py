@@ -132,8 +132,7 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 
-# State of the process without guards. Two processes of a distributed program have two ranks.
-# It cannot change within a process, but may differ in another one that loads the entry.
+# State that cannot change within a process and has no guard, but may differ in another one that loads the entry.
 folds_of_process(
     torch.cuda.is_available,
     torch.cuda.get_device_properties,
