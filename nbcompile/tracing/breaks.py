@@ -26,7 +26,9 @@ from nbcompile.record.model import Operand, StackLine
 FUNDAMENTAL = (
     "This graph break is fundamental: it is unlikely that it can ever be traced through. Consider finding a workaround."
 )
-SUPPORTABLE = "It may be possible to write tracing rules for this code. Please report an issue if you meet this often."
+SUPPORTABLE = (
+    "It may be possible to write tracing rules for this code. Please report an issue if you encounter this often."
+)
 USER_ERROR = (
     "The same code may be an error in eager mode too. Run it without the compiler, for instance by removing the "
     'compile call or with `torch.compiler.set_stance("force_eager")`.'
@@ -77,7 +79,7 @@ BUILTIN_FUNCTION = _kind(
     "GB0007",
     "Attempted to call function marked as skipped",
     "The builtin `{name}` cannot be traced: it is a Python builtin or comes from a C/C++ extension.",
-    "If it is a builtin of Python, please report that it cannot be traced.",
+    "If it is a builtin of Python or of torch, please report that it cannot be traced.",
     "If it is a function of your own extension, wrap it into a custom operator (torch.library.custom_op) or, "
     "if it is traceable, use `torch.compiler.allow_in_graph`.",
     warns=True,

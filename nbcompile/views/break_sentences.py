@@ -78,7 +78,7 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     # f calls g, and g breaks: the stacks are (f, g) and (g). Each stack is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
-    reason = "since every caller meets it again"
+    reason = "since every caller encounters it again"
     return f"{text}, {reason}. With config.nested_graph_breaks it is encountered once, in `{frames[0].function}`"
 
 

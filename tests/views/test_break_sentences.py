@@ -40,7 +40,7 @@ def test_a_break_is_met_by_every_caller_only_where_it_is():
     """The advice of nested graph breaks appears only if each frame is the callee of the last, and it is true."""
     promise = "With config.nested_graph_breaks it is encountered once, in `outermost`"
     said, _ = said_of(outermost, nested=False)
-    assert said == f"one cause, 3 frames ended by it, since every caller meets it again. {promise}"
+    assert said == f"one cause, 3 frames ended by it, since every caller encounters it again. {promise}"
     assert said_of(outermost, nested=True) == ("one cause, 1 frame ended by it", 1)
     for function, nested in ((twice, False), (twice, True)):
         said, frames = said_of(function, nested=nested)
