@@ -31,7 +31,7 @@ from nbcompile.aot import (
     view_replay,
 )
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
-from nbcompile.aot.decompositions import Table
+from nbcompile.aot.decompositions import Table, of_some_dtypes
 from nbcompile.aot.eager_fallback import (
     NeedsEagerFallback,
     check_grad_mode_ops,
@@ -43,6 +43,7 @@ from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, runti
 from nbcompile.ir import compiled_artifact
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
+from nbcompile.torch_internals.operators import without_decomposing_kernels
 
 SIZES_CHANGE_REASON = "an in-place operator changes the sizes or strides of an input (unsqueeze_, t_, ...)"
 
@@ -115,6 +116,7 @@ def _call_aot_autograd(
                 fake_mode = torch_internals.fake_tensor().FakeTensorMode()
             stack.enter_context(internals.tracing(internals.TracingContext(fake_mode)))
         stack.enter_context(torch_internals.functorch_config().patch(AUTOGRAD_SETTINGS))
+        stack.enter_context(without_decomposing_kernels(of_some_dtypes() if table else ()))
         wrapped: CompiledFunction = torch_internals.aot_autograd().aot_module_simplified(
             callbacks.module,
             list(example_inputs),

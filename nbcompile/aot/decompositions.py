@@ -26,6 +26,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.aot import rounded_steps
 from nbcompile.aot.rounded_steps import with_rounded_steps
+from nbcompile.torch_internals.operators import has_decomposing_kernel
 
 Table = Mapping[torch._ops.OpOverload, Callable[..., object]]
 
@@ -110,6 +111,14 @@ def default_table() -> Table:
         | {overload: _with_contiguous_result(overload) for overload in isin}
         | {operator: with_rounded_steps(operator, chosen.get(operator)) for operator in rounded_steps.DEFINITIONS}
     )
+
+
+@functools.cache
+def of_some_dtypes() -> tuple[torch._ops.OpOverload, ...]:
+    """Operators of the table whose decomposition depends on the dtype, and that torch decomposes alike for all."""
+    packets = {getattr(torch.ops.aten, name) for name in EXCEPT_FOR}
+    depends = [each for each in default_table() if each.overloadpacket in packets or each in rounded_steps.DEFINITIONS]
+    return tuple(filter(has_decomposing_kernel, depends))
 
 
 def _with_contiguous_result(overload: torch._ops.OpOverload) -> Callable[..., object]:

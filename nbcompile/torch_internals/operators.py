@@ -12,7 +12,8 @@ import functools
 import importlib
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -131,6 +132,31 @@ def register_fake_forms(operator: object) -> None:
         module = _FAKE_FORMS.get(name.partition("::")[0])
         if module is not None:
             importlib.import_module(module)
+
+
+_DECOMPOSING = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+
+
+def has_decomposing_kernel(overload: torch._ops.OpOverload) -> bool:
+    """Return whether torch's Python dispatcher decomposes an operator before its derivative and any table is used."""
+    return any(key in overload.py_kernels for key in _DECOMPOSING)
+
+
+@contextmanager
+def without_decomposing_kernels(operators: Iterable[torch._ops.OpOverload]) -> Iterator[None]:
+    """Dispatch to the C++ kernels of operators in a block, also under torch's Python dispatcher."""
+    with ExitStack() as stack:
+        for overload in operators:
+            kernels = {**overload.py_kernels}
+            stack.callback(_set_python_kernels, overload, kernels)
+            _set_python_kernels(overload, {key: kernels[key] for key in kernels if key not in _DECOMPOSING})
+        yield
+
+
+def _set_python_kernels(overload: torch._ops.OpOverload, kernels: Mapping[Any, Callable[..., Any]]) -> None:
+    overload.py_kernels.clear()
+    overload.py_kernels.update(kernels)
+    overload._dispatch_cache.clear()
 
 
 def is_operator(function: object) -> bool:

@@ -7,12 +7,14 @@ import types
 import pytest
 import torch
 import torch.fx
+import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 
+import nbcompile
 from nbcompile import torch_internals
 from nbcompile.aot import aot_autograd, runtime_wrapper
 from nbcompile.aot.compilers import Compilers
-from nbcompile.aot.decompositions import default_table
+from nbcompile.aot.decompositions import default_table, of_some_dtypes
 from nbcompile.aot.eager_fallback import NeedsEagerFallback
 from nbcompile.ir import compiled_artifact
 from tests.support.captured import capture, copies, fake_examples
@@ -155,3 +157,23 @@ def test_an_interrupt_and_the_grad_mode_are_kept():
     before = torch.is_grad_enabled()
     compiled(lambda x: (x.sin() * x).sum(), leaf(3))
     assert torch.is_grad_enabled() is before
+
+
+DEPENDS_ON_DTYPE = {
+    "softshrink": (lambda x: F.softshrink(x, 0.3), torch.bfloat16),
+    "bicubic": (lambda x: F.interpolate(x, size=(14, 5), mode="bicubic"), torch.uint8),
+    "bicubic_scaled": (lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"), torch.uint8),
+}
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("name", DEPENDS_ON_DTYPE)
+def test_a_decomposition_for_some_dtypes_is_not_forestalled(name):
+    """An operator that torch's Python dispatcher decomposes has eager's result where the table says so."""
+    program, dtype = DEPENDS_ON_DTYPE[name]
+    x = (torch.rand(1, 3, 9, 256, generator=torch.Generator().manual_seed(0)) * 255).to(dtype)
+    x = x / 425 if dtype.is_floating_point else x
+    kernels = {operator: dict(operator.py_kernels) for operator in of_some_dtypes()}
+    with nbcompile.config.patch(reference=True):
+        assert torch.equal(nbcompile.compile(program, fullgraph=True)(x), program(x))
+    assert kernels == {operator: dict(operator.py_kernels) for operator in of_some_dtypes()}
