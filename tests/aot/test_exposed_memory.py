@@ -74,6 +74,7 @@ def test_what_is_overwritten_before_the_backward(program, dynamic):
             torch.testing.assert_close(found, expected, msg=name)
 
 
+@pytest.mark.fast_path  # under AOTAutograd torch decomposes batch normalisation before any graph shows what eager saves
 def test_a_weight_that_eager_saves_alone():
     """The partition saves the product of weight and statistic; a mutation of the weight raises all the same."""
 

@@ -45,7 +45,8 @@ def test_an_operator_that_fails_raises_torchs_error() -> None:
     program = _program(ViewCall(ATEN.view.default, (AtSlot(0), [2, 8]), {}, (((), 1),), grad_enabled=True), outputs=[1])
     with pytest.raises(RuntimeError, match="is invalid for input of size 9"):
         program.positional(torch.randn(3, 3))
-    with pytest.raises(RuntimeError, match="returned fewer views|list index out of range"):
+    # The launcher in C raises a RuntimeError; the reference path, in Python, an IndexError.
+    with pytest.raises((RuntimeError, IndexError), match="returned fewer views|list index out of range"):
         _program(TRANSPOSED, SECOND_PART, outputs=[2]).positional(torch.randn(2, 2))
 
 

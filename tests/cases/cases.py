@@ -41,7 +41,6 @@ WRITTEN_OTHERWISE_BY_AOTAUTOGRAD = {
     "upsample": "a constant is detached",
     "integers": "the node is __lshift__, after the operator; ours is lshift",
     "mutation": "the node is copy__default; ours is copy_",
-    "pointwise_backward": "the result that is saved is seen as another tensor: it is returned twice and not recomputed",
     "upsample_bilinear": "torch decomposes it for autograd, before any decomposition of a backend's",
 }
 """Pages that show a graph as ``fast/`` traces it; on the reference path AOTAutograd does, and only results are compared."""

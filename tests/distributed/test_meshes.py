@@ -1,5 +1,7 @@
 """Slices of device meshes, and messages between ranks, in two pairs of processes with one store."""
 
+import pytest
+
 from nbcompile.record import model
 from tests.distributed import meshes
 from tests.distributed.test_ranks import pytestmark  # noqa: F401 - skipped without gloo
@@ -12,6 +14,7 @@ def test_there_are_no_more_graphs_than_torchs(first_pair, second_pair):
             assert ours == (theirs if name in meshes.MESSAGES else 1), name
 
 
+@pytest.mark.fast_path
 def test_a_second_pair_of_processes_loads_what_the_first_one_stored(second_pair):
     """Graphs with collectives, groups and meshes are stored; each rank loads its own."""
     for found in second_pair["meshes"]:

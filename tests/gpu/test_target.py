@@ -381,6 +381,7 @@ print(found.kernels[0].gpu.moved, "triton" in sys.modules)
 """
 
 
+@pytest.mark.fast_path  # AOTAutograd imports triton
 def test_this_process_neither_imports_triton_nor_asks_for_a_compiler(tmp_path):
     """Triton runs in another process, and no C++ compiler is started."""
     assert python(COLD, NBCOMPILE_CACHE_DIR=tmp_path) == f"{2 * 64 * 100 * 4} False\n"
