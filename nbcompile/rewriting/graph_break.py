@@ -30,7 +30,7 @@ from nbcompile.capture.trace import (
 )
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.effects import EffectReplay
-from nbcompile.rewriting.resume_layout import Slot
+from nbcompile.rewriting.resume_layout import ResumeTarget, Slot
 from nbcompile.rewriting.syntax import assign, set_line
 from nbcompile.rewriting.values import ValueBuilder
 
@@ -115,7 +115,8 @@ class GraphBreakWriter:
         if point.callee is not None:
             original, scope = point.callee.code, point.callee.scope
         names = tuple(name for name, _ in point.live)
-        code = resume.resume_function_code(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
+        target = ResumeTarget(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
+        code = resume.resume_function_code(target)
         if point.callee is not None:
             cells |= {name: self.values.settled(recipe) for name, recipe in point.callee.free}
         return code, _ResumeCall(self.resume_function(code, scope, cells), stack, live)

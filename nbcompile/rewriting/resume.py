@@ -68,16 +68,8 @@ class ResumeInfo:
     """Map from an offset in the resume function to the offset of the same instruction in the original."""
 
 
-def resume_function_code(
-    code: CodeType,
-    offset: int,
-    stack: tuple[Slot, ...],
-    live: tuple[str, ...],
-    cells: tuple[str, ...] = (),
-    line: int | None = None,
-    end: int | None = None,
-) -> CodeType:
-    """The code of a function that resumes at ``offset``.
+def resume_function_code(target: ResumeTarget) -> CodeType:
+    """The code of a function that resumes at a point of the code that was traced.
 
     It is called with the positional arguments of each slot (OPERANDS) of the
     stack, bottom first, then one for each of ``live``. Its closure holds a
@@ -86,23 +78,11 @@ def resume_function_code(
     resumes at a YIELD_VALUE, a call returns a generator that first yields the
     last operand and then continues as the original.
 
-    Args:
-        code: the code that was traced; it may be that of a resume function.
-        offset: of the instruction to run next (``Instruction.offset``).
-        stack: the layout of the operand stack at that point.
-        live: names of the locals that are bound and live. Other locals are
-        unbound in the resume function.
-        cells: names of the frame's cell variables whose cells are passed on.
-            Any other cell variable starts as a new, empty cell.
-        line: the line of the break, for the name. Default: that of the instruction.
-        end: the end of an inlined comprehension that begins at ``offset``: return
-        its result. ``stack`` is then only its iterator.
-
     Raises:
         CannotResume: the code is a coroutine, a class body, or a generator that is not at a yield, or the
         stack has another depth.
     """
-    point = _in_original(ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end))
+    point = _in_original(replace(target, function=target.function or target.original.co_name))
     with _LOCK:
         # One code object per point, since cache entries are attached to code objects.
         known = _CODES.get(point.key())

@@ -59,15 +59,25 @@ class ResumeTarget:
     """A point in the user's code, with the stack and the variables there."""
 
     original: CodeType
+    """The code that was traced; it may be that of a resume function."""
     offset: int
+    """The offset of the instruction to run next (``Instruction.offset``)."""
     stack: tuple[Slot, ...]
+    """The layout of the operand stack at that point."""
     live: tuple[str, ...]
-    cells: tuple[str, ...]
-    line: int | None
-    function: str
-    parent: CodeType | None
-    end: int | None
-    """The offset of its end; None: the end of the function."""
+    """Names of the locals that are bound and live. Other locals are unbound in the resume function."""
+    cells: tuple[str, ...] = ()
+    """Names of the frame's cell variables whose cells are passed on. Any other one starts as a new, empty cell."""
+    line: int | None = None
+    """The line of the break, for the name; None: that of the instruction."""
+    end: int | None = None
+    """The end of an inlined comprehension that begins at ``offset``, and whose result is returned: ``stack`` is then
+    only its iterator. None: the end of the function.
+    """
+    function: str = ""
+    """The name of the user's function; "": that of ``original``."""
+    parent: CodeType | None = None
+    """The resume function in which the break occurred, if it was one."""
 
     def key(self) -> tuple[object, ...]:
         return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line, self.end)

@@ -21,7 +21,7 @@ from nbcompile.capture import recipe as recipes
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.body import Body
-from nbcompile.rewriting.resume_layout import Slot
+from nbcompile.rewriting.resume_layout import ResumeTarget, Slot
 from nbcompile.rewriting.sources import SourceReader
 from nbcompile.rewriting.syntax import assign, identifier
 
@@ -163,7 +163,8 @@ class ValueBuilder:
         """A generator of the function that begins at a yield, moved on to that yield."""
         slots = (Slot.VALUE,) * (len(recipe.stack) + 1)
         names, own = (tuple(name for name, _ in each) for each in (recipe.live, recipe.cells))
-        code = resume.resume_function_code(recipe.code, recipe.offset, slots, names, own, recipe.line)
+        target = ResumeTarget(recipe.code, recipe.offset, slots, names, own, recipe.line)
+        code = resume.resume_function_code(target)
         info = resume.resume_info(code)
         assert info is not None
         cells = dict((*recipe.cells, *recipe.free))

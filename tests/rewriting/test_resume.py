@@ -24,7 +24,7 @@ from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import handled_slots, live_locals, stack_depth
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.rewriting.resume import resume_function_code, resume_info
-from nbcompile.rewriting.resume_layout import CannotResume, Slot
+from nbcompile.rewriting.resume_layout import CannotResume, ResumeTarget, Slot
 
 # -- the contents of a running frame ------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ def go_on(at: Captured, scope: dict[str, Any], enter: bool) -> object:
     bound = {name: value for name, value in at.variables.items() if value is not NULL and name in at.needed}
     cells = tuple(name for name in at.code.co_cellvars if isinstance(bound.get(name), types.CellType))
     live = tuple(name for name in bound if name not in cells)
-    code = resume_function_code(at.code, at.instruction.offset, layout, live, cells)
+    code = resume_function_code(ResumeTarget(at.code, at.instruction.offset, layout, live, cells))
     outer = {**at.frees, **{name: bound[name] for name in cells}}
     info = resume_info(code)
     closure = tuple(outer[name] for name in (code.co_freevars if info is None else info.closure))
@@ -560,7 +560,7 @@ def two_lines(x: int, y: int) -> int:
 
 
 def go_on_in_two_lines() -> types.CodeType:
-    return resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",))
+    return resume_function_code(ResumeTarget(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",)))
 
 
 def test_names_and_lines_are_those_of_the_user() -> None:
@@ -579,7 +579,9 @@ def test_names_and_lines_are_those_of_the_user() -> None:
 
 def test_the_line_of_the_break_can_be_given() -> None:
     """Both resume functions of a branch are named after the line that broke."""
-    code = resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",), line=7)
+    code = resume_function_code(
+        ResumeTarget(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",), line=7)
+    )
     assert code.co_name == "torch_dynamo_resume_in_two_lines_at_7"
 
 
@@ -587,7 +589,9 @@ def test_one_place_has_one_code_object() -> None:
     """A second request returns the same code object; another layout gives another one."""
     code = go_on_in_two_lines()
     assert go_on_in_two_lines() is code
-    other = resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x", "y"))
+    other = resume_function_code(
+        ResumeTarget(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x", "y"))
+    )
     assert other is not code
 
 
@@ -595,7 +599,7 @@ def test_equal_functions_of_two_files_do_not_share() -> None:
     """Code objects of two files compare equal, but each has its own resume function."""
     twin = two_lines.__code__.replace(co_filename="elsewhere.py")
     first = go_on_in_two_lines()
-    second = resume_function_code(twin, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",))
+    second = resume_function_code(ResumeTarget(twin, place(two_lines, "STORE_FAST"), (Slot.VALUE,), ("x",)))
     assert (first.co_filename, second.co_filename) == (two_lines.__code__.co_filename, "elsewhere.py")
 
 
@@ -619,12 +623,12 @@ def three_steps(x: int) -> object:
 def test_resuming_a_resume_function_goes_back_to_the_original() -> None:
     """A resume function of a resume function is created from the user's code."""
     code = three_steps.__code__
-    first = resume_function_code(code, place(three_steps, "STORE_FAST"), (Slot.VALUE,), (), ("b",))
+    first = resume_function_code(ResumeTarget(code, place(three_steps, "STORE_FAST"), (Slot.VALUE,), (), ("b",)))
     assert first.co_freevars == ("b",)
     offset = next(each.offset for each in disassemble(first) if each.opcode == "STORE_DEREF")
     # In the first resume function, b is a free variable: its frame has no cell variable with that name.
-    second = resume_function_code(first, offset, (Slot.VALUE,), ("a",))
-    direct = resume_function_code(code, place(three_steps, "STORE_DEREF"), (Slot.VALUE,), ("a",), ("b",))
+    second = resume_function_code(ResumeTarget(first, offset, (Slot.VALUE,), ("a",)))
+    direct = resume_function_code(ResumeTarget(code, place(three_steps, "STORE_DEREF"), (Slot.VALUE,), ("a",), ("b",)))
     assert second is direct
     assert second.co_name == f"torch_dynamo_resume_in_three_steps_at_{code.co_firstlineno + 2}"
     info = resume_info(second)
@@ -643,9 +647,9 @@ def test_a_break_inside_the_prologue() -> None:
             x += 1
         return x
 
-    first = resume_function_code(f.__code__, place(f, "LOAD_FAST"), (Slot.EXIT,), ("x",))
+    first = resume_function_code(ResumeTarget(f.__code__, place(f, "LOAD_FAST"), (Slot.EXIT,), ("x",)))
     offset = next(each.offset for each in disassemble(first) if each.opcode == "BEFORE_WITH")
-    second = resume_function_code(first, offset, (Slot.VALUE,), ("x",))
+    second = resume_function_code(ResumeTarget(first, offset, (Slot.VALUE,), ("x",)))
     assert second.co_name == first.co_name
     assert types.FunctionType(second, f.__globals__)(Manager(), 3) == 4
 
@@ -672,7 +676,7 @@ def test_a_context_manager_that_fails_to_be_entered_again_raises_in_its_place() 
         return x
 
     loads = [each for each in disassemble(f.__code__) if each.opcode == "LOAD_FAST"]
-    code = resume_function_code(f.__code__, loads[0].offset, (Slot.EXIT, Slot.EXIT), ("x",))
+    code = resume_function_code(ResumeTarget(f.__code__, loads[0].offset, (Slot.EXIT, Slot.EXIT), ("x",)))
     assert types.FunctionType(code, f.__globals__)(Outer(), Failing(), 1) == "handled"
     assert left == [KeyError]
 
@@ -684,7 +688,7 @@ def test_arguments_leave_nothing_behind() -> None:
         y = x
         return sorted(locals()), y
 
-    code = resume_function_code(f.__code__, place(f, "STORE_FAST"), (Slot.VALUE,), ("x",))
+    code = resume_function_code(ResumeTarget(f.__code__, place(f, "STORE_FAST"), (Slot.VALUE,), ("x",)))
     assert types.FunctionType(code, f.__globals__)(1, 2) == (["x", "y"], 1)
 
 
@@ -699,7 +703,7 @@ def test_code_that_cannot_run_again_is_dropped() -> None:
         return total
 
     stores = [each for each in disassemble(f.__code__) if "STORE_FAST" in each.opcode]
-    code = resume_function_code(f.__code__, stores[0].offset, (Slot.VALUE,), ("n",))
+    code = resume_function_code(ResumeTarget(f.__code__, stores[0].offset, (Slot.VALUE,), ("n",)))
     assert "print" not in {each.argval for each in disassemble(code)}
     assert types.FunctionType(code, {"range": range})(100, 3) == 103
 
@@ -716,15 +720,17 @@ def test_what_cannot_be_resumed(code: types.CodeType, reason: str) -> None:
     """Generators and module bodies cannot be resumed, and the error has the reason."""
     offset = disassemble(code)[-1].offset
     with pytest.raises(CannotResume, match=reason):
-        resume_function_code(code, offset, (Slot.VALUE,), ())
+        resume_function_code(ResumeTarget(code, offset, (Slot.VALUE,), ()))
 
 
 def test_a_wrong_stack_is_rejected() -> None:
     """A layout whose depth differs from that of the code raises an error."""
     with pytest.raises(CannotResume, match="depth 1, not 2"):
-        resume_function_code(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE, Slot.NULL), ())
+        resume_function_code(
+            ResumeTarget(two_lines.__code__, place(two_lines, "STORE_FAST"), (Slot.VALUE, Slot.NULL), ())
+        )
     with pytest.raises(CannotResume, match="no instruction"):
-        resume_function_code(two_lines.__code__, 99_999, (), ())
+        resume_function_code(ResumeTarget(two_lines.__code__, 99_999, (), ()))
 
 
 def test_nothing_outlives_the_function() -> None:
@@ -732,7 +738,7 @@ def test_nothing_outlives_the_function() -> None:
     scope: dict[str, Any] = {}
     exec("def f(x):\n    y = x + 1\n    return y", scope)
     function = scope.pop("f")
-    code = resume_function_code(function.__code__, place(function, "STORE_FAST"), (Slot.VALUE,), ())
+    code = resume_function_code(ResumeTarget(function.__code__, place(function, "STORE_FAST"), (Slot.VALUE,), ()))
     assert types.FunctionType(code, {})(5) == 5
     gone = [weakref.ref(code), weakref.ref(function.__code__)]
     del code, function

@@ -13,7 +13,7 @@ def layout(
     function: Callable[..., Any], stack: tuple[Slot, ...], live: tuple[str, ...], cells: tuple[str, ...] = ()
 ) -> ResumeLayout:
     code = function.__code__
-    target = ResumeTarget(code, 0, stack, live, cells, None, code.co_name, None, None)
+    target = ResumeTarget(code, 0, stack, live, cells, function=code.co_name)
     return layout_of(target, disassemble(code))
 
 

@@ -26,7 +26,7 @@ def yielding(x):
 
 def written(function=plain, slots=(), operands=(), *, free=(), new=(), arguments=(), moved=None, protections=None):
     """The prologue, as pairs of opcode and argument, and the instructions themselves."""
-    point = ResumeTarget(function.__code__, 0, tuple(slots), (), (), 7, function.__name__, None, None)
+    point = ResumeTarget(function.__code__, 0, tuple(slots), (), line=7, function=function.__name__)
     layout = ResumeLayout(tuple(operands), tuple(arguments), (), tuple(new), tuple(free), moved or {})
     instructions = list(prologue_of(point, layout, protections or [None] * (len(slots) + 1), LINE))
     return [(each.opcode, each.argval if each.argval is not None else each.arg) for each in instructions], instructions

@@ -9,7 +9,7 @@ import pytest
 
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.rewriting.resume import resume_function_code
-from nbcompile.rewriting.resume_layout import CannotResume, Slot
+from nbcompile.rewriting.resume_layout import CannotResume, ResumeTarget, Slot
 
 
 def counting(start, stop):
@@ -61,7 +61,7 @@ def waiting_again(generator, function, stack=()):
     live = tuple(name for name in frame.f_locals if name not in (*own, *function.__code__.co_freevars))
     cells = {name: types.CellType(frame.f_locals[name]) for name in own if name in frame.f_locals}
     slots = (Slot.VALUE,) * (len(stack) + 1)
-    code = resume_function_code(function.__code__, place.offset, slots, live, tuple(cells), None)
+    code = resume_function_code(ResumeTarget(function.__code__, place.offset, slots, live, tuple(cells), None))
     closure = tuple(cells[name] for name in code.co_freevars)
     made = types.FunctionType(code, globals(), closure=closure)(*stack, None, *(frame.f_locals[n] for n in live))
     assert next(made) is None
@@ -114,7 +114,7 @@ def test_its_variables_that_functions_share():
     place = yield_of(frame)
     cell = types.CellType(4)
     add = types.FunctionType(frame.f_locals["add"].__code__, globals(), closure=(types.CellType(4), cell))
-    resumed = resume_function_code(code, place.offset, (Slot.VALUE,), ("add",), ("total",), None)
+    resumed = resume_function_code(ResumeTarget(code, place.offset, (Slot.VALUE,), ("add",), ("total",), None))
     made = types.FunctionType(resumed, globals(), closure=(cell,))(None, add)
     next(made)
     assert list(made) == [8, 12]
@@ -125,5 +125,5 @@ def test_it_begins_nowhere_else():
     code = counting.__code__
     place = next(each for each in disassemble(code) if each.opcode == "FOR_ITER")
     with pytest.raises(CannotResume):
-        resume_function_code(code, place.offset, (Slot.VALUE,), ("start",), ())
+        resume_function_code(ResumeTarget(code, place.offset, (Slot.VALUE,), ("start",), ()))
     assert inspect.isgeneratorfunction(counting)

@@ -23,7 +23,7 @@ from nbcompile.fast.disk_cache.object_lookup import find, findable
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.residual import Residual
-from nbcompile.rewriting.resume_layout import Slot
+from nbcompile.rewriting.resume_layout import ResumeTarget, Slot
 from nbcompile.rewriting.syntax import set_line
 
 
@@ -172,9 +172,8 @@ def _resume_code(point: dict[str, Any], frame: Frame) -> CodeType:
     original = _users(frame)
     stack = tuple(Slot[name] for name in point["stack"])
     line = original.co_firstlineno + point["line"]
-    code = resume.resume_function_code(
-        original, point["offset"], stack, tuple(point["live"]), tuple(point["cells"]), line
-    )
+    target = ResumeTarget(original, point["offset"], stack, tuple(point["live"]), tuple(point["cells"]), line)
+    code = resume.resume_function_code(target)
     # The bytecode depends on the interpreter; the digest notices a resume function that comes out in another way.
     if code_digest(code) != point["digest"]:
         raise Unreadable(f"{code.co_name} comes out differently")
