@@ -104,7 +104,7 @@ def generate(
     """
     keep_sharing, generate_random = stage == "inference", not options.fallback_random
     with recorder.stage("lowering"):
-        program = lower(graph_module, example_inputs, keep_sharing=keep_sharing, generate_random=generate_random)
+        program = lower(graph_module, keep_sharing=keep_sharing, generate_random=generate_random)
     with recorder.stage("scheduling"):
         planned = schedule(program, buckets=options.bucket_collectives)
     with recorder.stage("codegen"):

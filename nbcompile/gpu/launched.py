@@ -77,7 +77,7 @@ def compile_graph(
     while True:
         with recorder.stage("lowering"):
             program = lower(
-                graph_module, examples, options.keep_sharing, options.generate_random, None, fallbacks, autotuner.parts
+                graph_module, options.keep_sharing, options.generate_random, None, fallbacks, autotuner.parts
             )
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program, buckets=options.buckets), fallbacks)

@@ -110,12 +110,23 @@ class SimulatedGraph:
         return self.wrapped(inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class SimulationBudget:
+    """The time that a simulated call may take, and what is simulated of a launch that would take longer."""
+
+    seconds: float = float("inf")
+    """Limit of the duration of a launch."""
+    sample: int = 0
+    """Number of programs of a launch that are simulated if all would take too long; 0: none."""
+
+
+UNLIMITED = SimulationBudget()
 UserKernel = Callable[[str, Chip, list[Launch], dict[str, ReadyKernel], float], Callable[..., None]]
 
 
 def load(
     emitted: Runnable, chip: Chip, attribute: Attribute, constants: Mapping[int, object] | None = None,
-    seconds: float = float("inf"), user_kernel: UserKernel | None = None, sample: int = 0,
+    budget: SimulationBudget = UNLIMITED, user_kernel: UserKernel | None = None,
 ) -> SimulatedGraph:  # fmt: skip
     """Compile every kernel for a chip.
 
@@ -124,9 +135,8 @@ def load(
         chip: The GPU for which they are compiled.
         attribute: Reads a tensor of the graph's own.
         constants: Arguments of operators that have no text in the wrapper.
-        seconds: Limit of the duration of a call.
+        budget: Limit of the duration of a call, and what is simulated beyond it.
         user_kernel: Makes a callable of a launch of the user's own Triton kernel.
-        sample: Number of programs of a launch that are simulated if all would take too long.
 
     Raises:
         CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
@@ -147,11 +157,11 @@ def load(
     if failed:
         raise CannotLoad(failed)
     launches: list[Launch] = []
-    launchers = {name: _launcher(each, chip, launches, seconds, sample) for name, each in ready.items()}
+    launchers = {name: _launcher(each, chip, launches, budget) for name, each in ready.items()}
     functions: dict[str, Callable[..., None]] = dict(launchers)
     for extern in emitted.externs:
         if user_kernel is not None and torch_internals.is_kernel_launch(extern.target):
-            functions[f"{extern.name}_target"] = user_kernel(extern.name, chip, launches, ready, seconds)
+            functions[f"{extern.name}_target"] = user_kernel(extern.name, chip, launches, ready, budget.seconds)
     wrapped = PythonWrapper(
         emitted, {**functions, "empty_strided": _on_the_cpu, "expect": _expect}, attribute, constants or {}
     )
@@ -176,10 +186,9 @@ def _ready(request: cubins.Request, cubin: cubins.Cubin) -> ReadyKernel:
     return ReadyKernel(request.kernel, cubin.machine_code, function, request.first_line, cubin.image.scratch)
 
 
-def _launcher(
-    ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float, sample: int
-) -> Callable[..., None]:
+def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], budget: SimulationBudget) -> Callable[..., None]:
     kernel, built = ready.kernel, ready.built
+    seconds, sample = budget.seconds, budget.sample
     grid_of, rounds_of = grid_function(kernel), estimate.rounds(kernel)
     tensors = len(kernel.arguments)
     has_figures = False

@@ -90,7 +90,6 @@ def compile_graph(
             # CPU: loops, splits of reductions and products are then those of a GPU.
             program = lower(
                 graph_module,
-                examples,
                 options.keep_sharing,
                 options.generate_random,
                 DEVICE,
@@ -107,9 +106,8 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = triton.emit(planned, chip.capability)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                loaded = simulated.load(
-                    emitted, chip, options.attribute, opaque_values(planned), seconds, _users_kernel, sample
-                )
+                budget = simulated.SimulationBudget(seconds, sample)
+                loaded = simulated.load(emitted, chip, options.attribute, opaque_values(planned), budget, _users_kernel)
         except NoTriton as reason:
             more = dict(extern_operators(graph_module, planned, reason.unsupported))
         except simulated.CannotLoad as reason:

@@ -1,4 +1,4 @@
-"""Lowering, from ATen to buffers: ``lower(graph_module, example_inputs) -> ir.Program``.
+"""Lowering, from ATen to buffers: ``lower(graph_module) -> ir.Program``.
 
 In torch: torch/_inductor/graph.py and lowering.py. Read next: nbcompile/lowering/graph.py
 """

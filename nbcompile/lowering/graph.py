@@ -15,7 +15,7 @@ nbcompile/lowering/elementwise.py
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -110,7 +110,6 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 def lower(
     graph_module: fx.GraphModule,
-    example_inputs: Sequence[object] = (),
     keep_sharing: bool = True,
     generate_random: bool = False,
     device: torch.device | None = None,
@@ -121,7 +120,6 @@ def lower(
 
     Args:
         graph_module: the graph.
-        example_inputs: unused; part of the signature of backends.
         keep_sharing: outputs that share a storage according to FakeTensor share it. (Values that a forward graph
         saves for the backward need not.)
         generate_random: kernels generate random numbers (randomness.py), which differ from eager's.

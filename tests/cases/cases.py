@@ -115,7 +115,7 @@ def _shown(page: Page, stage: str) -> Any:
 
     def compile_one(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
         suffix = "" if stage == "inference" else f", {stage}"
-        program = lower(graph, examples, keep_sharing=stage == "inference")
+        program = lower(graph, keep_sharing=stage == "inference")
         verify.verify_program(program)
         planned = schedule(program, verify.verify_program)
         verify.verify_schedule(planned)

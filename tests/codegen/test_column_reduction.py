@@ -99,5 +99,5 @@ def test_units_compile_for_every_vector_width(processor, tmp_path):
 
     arguments = [R(9, 13), R(9, 13).double(), torch.randint(0, 9, (5, 7))]
     graph = make_fx(function, decomposition_table=default_table(), tracing_mode="fake")(*arguments)
-    source = cpp.emit(schedule(lower(graph, arguments))).source
+    source = cpp.emit(schedule(lower(graph))).source
     toolchain.build(compiler(), source, tmp_path / "unit.so", f"-march={processor}")

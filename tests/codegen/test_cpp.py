@@ -196,7 +196,7 @@ PROGRAMS = {
 
 def compiled(function, arguments, mode="fake"):
     graph = make_fx(function, decomposition_table=default_table(), tracing_mode=mode)(*arguments)
-    planned = schedule(lower(graph, arguments))
+    planned = schedule(lower(graph))
     return program.load(cpp.emit(planned), compiler(), constants=opaque_values(planned))
 
 
@@ -270,7 +270,7 @@ def test_equal_kernels_are_compiled_once():
     graph = make_fx(
         lambda x, w: torch.relu(torch.relu(x @ w + 1) @ w + 1), decomposition_table=default_table(), tracing_mode="fake"
     )(R(8, 8), R(8, 8))
-    emitted = cpp.emit(schedule(lower(graph, [R(8, 8), R(8, 8)])))
+    emitted = cpp.emit(schedule(lower(graph)))
     assert len(emitted.kernels) == 2
     assert emitted.source.count("EXPORT i64") == 1
 

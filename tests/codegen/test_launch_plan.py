@@ -63,7 +63,7 @@ def emitted(function, arguments):
     graph = make_fx(function, decomposition_table=default_table(), tracing_mode="fake", _allow_non_fake_inputs=True)(
         *arguments
     )
-    planned = schedule(lower(graph, arguments))
+    planned = schedule(lower(graph))
     made = cpp.emit(planned)
 
     def attribute(path):
@@ -226,7 +226,7 @@ SYMBOLIC = {
 
 def symbolic(function, arguments):
     graph = make_fx(function, decomposition_table=default_table(), tracing_mode="symbolic")(*arguments)
-    made = cpp.emit(schedule(lower(graph, arguments)))
+    made = cpp.emit(schedule(lower(graph)))
     return made, program.load(made, compiler())
 
 

@@ -40,7 +40,7 @@ def test_steps_are_loaded_together():
 def test_columns_of_dynamic_length():
     """The numbers of steps and of columns may be symbolic."""
     x = torch.randn(45, 21)
-    planned = schedule(lower(traced(KINDS["sum"], x, dynamic=True), (x,)))
+    planned = schedule(lower(traced(KINDS["sum"], x, dynamic=True)))
     assert torch.allclose(targets.run_triton(planned, (x,))[0], x.sum(0), atol=1e-5)
 
 
@@ -50,7 +50,7 @@ def test_columns_of_dynamic_length():
 def test_steps_have_64_bits_where_their_offsets_need_them(function):
     """65536 steps with a stride of 65536 exceed 2**31: the step is widened to int64 before the product."""
     planned = schedule(
-        lower(traced(function, torch.empty(2**16, 2**16, device="meta")), (), True, False, torch.device("cuda", 0))
+        lower(traced(function, torch.empty(2**16, 2**16, device="meta")), True, False, torch.device("cuda", 0))
     )
     steps = [
         line for kernel in generator.emit(planned).kernels for line in kernel.source.splitlines() if " inner = " in line

@@ -28,7 +28,7 @@ PROGRAMS = {
 
 
 def hints(function, *inputs, device=torch.device("cuda", 0), **how):
-    planned = schedule(lower(traced(function, *inputs, **how), inputs, device=device))
+    planned = schedule(lower(traced(function, *inputs, **how), device=device))
     loads = [line for kernel in triton.emit(planned).kernels for line in kernel.source.split("\n") if "tl.load" in line]
     return [next((hint for hint in (LAST, FIRST) if hint in line), NONE) for line in loads]
 

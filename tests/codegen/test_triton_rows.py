@@ -30,7 +30,7 @@ def test_an_element_of_a_row_has_64_bits_where_its_offset_needs_them():
     """An index times a stride of 2**18 exceeds 32 bits: the index is widened before the product."""
     far = torch.empty_strided((512, 16384), (7, 2**18), device="meta")
     for function in (lambda x: x.amax(1), lambda x: x.argmax(1)):
-        program = lower(traced(function, far), (), True, False, torch.device("cuda", 0))
+        program = lower(traced(function, far), True, False, torch.device("cuda", 0))
         text = "".join(kernel.source for kernel in generator.emit(schedule(program)).kernels)
         steps = [line for line in text.splitlines() if " inner = " in line]
         assert steps

@@ -79,7 +79,7 @@ def messages() -> list[dict]:
         x = torch.ones(64, 96)
         graph = make_fx(function, tracing_mode="fake")(x)
         example = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder")
-        emitted = triton.emit(schedule(lower(graph, [example]))).kernels
+        emitted = triton.emit(schedule(lower(graph))).kernels
         asked += [Request(kernel, "sm_90").message(kernel.warps) for kernel in emitted]
     pointers = {"a": "*bf16", "b": "*bf16", "c": "*fp32"}
     asked.append({**asked[0], "key": "product", "source": PRODUCT, "name": "product", "signature": pointers})

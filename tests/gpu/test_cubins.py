@@ -25,7 +25,7 @@ def request_of(function, size: int) -> Request:
     """The compile request for the only kernel of a function of one vector."""
     graph = make_fx(function, tracing_mode="fake")(torch.ones(size))
     example = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder")
-    return Request(triton.emit(schedule(lower(graph, [example]))).kernels[0], "sm_90")
+    return Request(triton.emit(schedule(lower(graph))).kernels[0], "sm_90")
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ GPU = torch.device("cuda", 0)
 
 def kernels(function, *inputs, dynamic=False):
     """The kernels of a graph on a GPU."""
-    program = lower(traced(function, *inputs, dynamic=dynamic), inputs, True, False, GPU)
+    program = lower(traced(function, *inputs, dynamic=dynamic), True, False, GPU)
     return generator.emit(schedule(program)).kernels
 
 
@@ -138,7 +138,7 @@ def test_f14_inputs_are_checked_for_their_device():
     """The wrapper checks each input's device; kernels have the number of their GPU."""
     second = torch.device("cuda", 1)
     x = torch.randn(8)
-    emitted = generator.emit(schedule(lower(traced(lambda x: x + 1, x), (x,), True, False, second)))
+    emitted = generator.emit(schedule(lower(traced(lambda x: x + 1, x), True, False, second)))
     assert "device='cuda:1'" in emitted.wrapper
     assert [kernel.gpu for kernel in emitted.kernels] == [1]
     with pytest.raises(ValueError, match="compiled for a tensor on cuda:1 was given one on cpu"):

@@ -144,7 +144,7 @@ def scheduled(case: Planted) -> Any:
     """The program's kernels, as for tensors on a GPU; the traced tensors have 32-bit indices."""
     inputs = [torch.zeros_like(each) if each.dtype == torch.int64 else each for each in case.inputs]
     copies = [each if each is FAR else each.clone() for each in inputs]
-    return schedule(lower(traced(case.function, *copies), copies, True, False, DEVICE, {}))
+    return schedule(lower(traced(case.function, *copies), True, False, DEVICE, {}))
 
 
 def outcome(case: Planted, monkeypatch, broken: bool) -> str:

@@ -31,7 +31,7 @@ def of_graph(graph, inputs, *, dynamic: bool, chip: str = "sm_90") -> Choice:
     """The choice for the only product of a graph."""
     tuner, fallbacks = Autotuner(CHIPS[chip], ("ATEN", "TRITON"), hints=size_hints(graph)), {}
     while True:
-        program = lower(graph, inputs, True, False, GPU, fallbacks, tuner.parts)
+        program = lower(graph, True, False, GPU, fallbacks, tuner.parts)
         assert bool(program.symbols) == dynamic
         if tuner.apply(schedule(program), fallbacks) is not None:
             (found,) = tuner.choices.values()

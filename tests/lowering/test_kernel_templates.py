@@ -51,5 +51,5 @@ def test_a_marked_product_is_a_reduction():
     """A marked product is a reduction; without the mark it is a call of ATen."""
     graph, node = product()
     for templates, kind in (({}, ir.Reduction), (None, ir.Extern)):
-        program = lower(graph, (X, W), True, False, GPU, None, templates)
+        program = lower(graph, True, False, GPU, None, templates)
         assert any(isinstance(each, kind) for each in program.buffers)

@@ -30,7 +30,7 @@ def copied(function, *inputs):
         return result
 
     graph = make_fx(run, tracing_mode="fake")(*inputs)
-    return lower(graph, inputs), run
+    return lower(graph), run
 
 
 MUTATIONS = {

@@ -23,7 +23,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 def planned_for_a_gpu(function, *inputs, **how):
-    return schedule(lower(traced(function, *inputs, **how), inputs, device=GPU))
+    return schedule(lower(traced(function, *inputs, **how), device=GPU))
 
 
 def interpreted(planned, *inputs):
@@ -129,6 +129,6 @@ def test_a_cpu_and_short_rows_reduce_one_after_the_other():
     """On a CPU, and for short rows, the reductions follow each other: the row is in a cache or in registers."""
     softmax = lambda x: x.softmax(-1)  # noqa: E731
     x = torch.randn(3, 40_000)
-    reductions = [part for part in lower(traced(softmax, x), [x]).buffers if isinstance(part, Reduction)]
+    reductions = [part for part in lower(traced(softmax, x)).buffers if isinstance(part, Reduction)]
     assert [part.kind for part in reductions] == ["max", "sum"]
     assert len(list(planned_for_a_gpu(softmax, x[:, :1000].clone()).kernels())) == 1

@@ -158,9 +158,9 @@ def test_a_gpu_rounds_16_bits_to_decimals_by_aten(dtype):
     """On a GPU, ATen rounds 16-bit floats to decimals: only the CPU's intermediate rounding is known."""
     x = torch.ones(4, dtype=dtype)
     graph = traced(lambda x: torch.round(x, decimals=2), x)
-    program = lower(graph, (x,), True, False, torch.device("cuda", 0))
+    program = lower(graph, True, False, torch.device("cuda", 0))
     assert externs(program) == (["aten.round.decimals"] if dtype.itemsize == 2 else [])
-    assert externs(lower(graph, (x,))) == []
+    assert externs(lower(graph)) == []
 
 
 @pytest.mark.compiles

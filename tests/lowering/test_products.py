@@ -21,7 +21,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 def lowered(function, *inputs, fallbacks=None, device=GPU, parts=None, **how) -> Program:
     """The program for a GPU, with its products as kernels."""
-    program = lower(traced(function, *inputs, **how), inputs, True, False, device, fallbacks, parts or {})
+    program = lower(traced(function, *inputs, **how), True, False, device, fallbacks, parts or {})
     verify.verify_program(program)
     return program
 

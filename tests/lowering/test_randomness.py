@@ -60,7 +60,7 @@ def draws(x):
 
 def test_the_same_numbers_on_every_target():
     """Evaluator, C++ and Triton's interpreter give the same numbers for one seed; only the seed is drawn by ATen."""
-    program = lower(traced(draws, X), [X], generate_random=True)
+    program = lower(traced(draws, X), generate_random=True)
     assert externs(program) == ["aten.randint.low"]
     program = with_seed_as_argument(program)
     verify.verify_program(program)
@@ -168,7 +168,7 @@ def test_the_backward_pass_uses_the_mask_of_the_forward_pass():
 
 def test_dropout_is_one_kernel_with_its_neighbours():
     """Dropout is fused with its neighbours."""
-    program = lower(traced(lambda x, y: F.dropout(x + 1, 0.5, True) * y, X, X), [X, X], generate_random=True)
+    program = lower(traced(lambda x, y: F.dropout(x + 1, 0.5, True) * y, X, X), generate_random=True)
     assert len(list(schedule(program).kernels())) == 1
 
 
@@ -198,7 +198,7 @@ def test_a_generator_of_ones_own_is_drawn_from():
     """Numbers of a torch.Generator are drawn by ATen, which continues its stream."""
     expected = torch.empty(9).normal_(generator=torch.Generator().manual_seed(2))
     graph = traced(lambda x: torch.empty(9).normal_(), X)
-    program = lower(graph, [X], generate_random=True)
+    program = lower(graph, generate_random=True)
     assert externs(program) == ["aten.randint.low"]
     found = nbcompile.compile(lambda g: torch.empty(9).normal_(generator=g), options=OWN)(
         torch.Generator().manual_seed(2)

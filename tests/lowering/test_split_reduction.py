@@ -40,7 +40,7 @@ def test_how_many_parts(results, reduced, kind, along_columns, expected):
 
 
 def reductions(function, *inputs, device=GPU, **how):
-    program = lower(traced(function, *inputs, **how), inputs, device=device)
+    program = lower(traced(function, *inputs, **how), device=device)
     return [each for each in program.buffers if isinstance(each, Reduction)]
 
 
@@ -89,7 +89,7 @@ def test_a_prime_length(kind):
 
 def test_columns_of_a_tall_matrix_are_read_along_their_rows():
     """One program reduces the parts of 32 adjacent columns."""
-    program = lower(traced(lambda x: x.sum(0), X := torch.randn(8192, 32)), [X], device=GPU)
+    program = lower(traced(lambda x: x.sum(0), X := torch.randn(8192, 32)), device=GPU)
     first, *_ = schedule(program).kernels()
     assert first.vector_variable == first.loops[-1].variable
     assert stride_along(next(loads(first.body[0].body[0].value)).index[0], first.vector_variable) == 1

@@ -23,7 +23,7 @@ FUNCTIONS = {
 
 
 def scans(function, *inputs, device=GPU, **how):
-    program = lower(traced(function, *inputs, **how), inputs, device=device)
+    program = lower(traced(function, *inputs, **how), device=device)
     return [buffer for buffer in program.buffers if isinstance(buffer, Scan)]
 
 

@@ -17,7 +17,7 @@ def emitted_program():
     """An ATen graph with a product, which runs through ATen, and a kernel; and the emitted program."""
     x, w = torch.randn(8, 8), torch.randn(8, 8)
     graph = make_fx(lambda x, w: torch.relu(x @ w + 1), decomposition_table=default_table(), tracing_mode="fake")(x, w)
-    return graph, cpp.emit(schedule(lower(graph, [x, w])))
+    return graph, cpp.emit(schedule(lower(graph)))
 
 
 def test_every_kernel_line_knows_its_nodes():

@@ -21,7 +21,7 @@ GPU = torch.device("cuda")
 
 def group_of(function, *inputs, device=None):
     """A group of all loop buffers of a function, and the program."""
-    program = lower(traced(function, *inputs), inputs)
+    program = lower(traced(function, *inputs))
     buffers = [buffer for buffer in program.buffers if isinstance(buffer, LoopBuffer)]
     if device is not None:
         buffers = [dataclasses.replace(buffer, device=device) for buffer in buffers]

@@ -40,7 +40,7 @@ def launches(function, *inputs):
         seen.append(program)
         verify.verify_program(program)
 
-    plan = schedule(lower(graph, inputs), verified, buckets=True)
+    plan = schedule(lower(graph), verified, buckets=True)
     verify.verify_schedule(plan)
     expected = flat(function(*[each.clone() for each in inputs]))
     for stage in (seen[0], plan):
@@ -53,7 +53,7 @@ def launches(function, *inputs):
 def joined(function, *inputs):
     """The number of tensors of each collective, in order."""
     graph = traced(function, *inputs)
-    program = collective_buckets.bucket_collectives(lower(graph, inputs))
+    program = collective_buckets.bucket_collectives(lower(graph))
     verify.verify_program(program)
     calls = [each for each in program.buffers if isinstance(each, Extern) and each.target._opname != "wait_tensor"]
     return [len(call.args[0]) if isinstance(call.args[0], list) else 1 for call in calls]
@@ -149,5 +149,5 @@ def test_without_the_option_nothing_is_joined():
         return [wait(functions.all_reduce(each, "sum", "0")) for each in (x, y)]
 
     graph = traced(program, vector(), vector())
-    plan = schedule(lower(graph, (vector(), vector())))
+    plan = schedule(lower(graph))
     assert [step.target._opname for step in plan.steps if isinstance(step, Extern)][:2] == ["all_reduce"] * 2

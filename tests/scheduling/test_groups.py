@@ -12,7 +12,7 @@ from tests.support.lowered import traced
 
 
 def buffers(function, *inputs) -> list[LoopBuffer]:
-    program = lower(traced(function, *inputs), inputs)
+    program = lower(traced(function, *inputs))
     return [buffer for buffer in program.buffers if isinstance(buffer, LoopBuffer)]
 
 

@@ -14,7 +14,7 @@ from nbcompile.support import fuel
 
 def program_of(function, *inputs):
     graph = make_fx(function, decomposition_table=default_table(), tracing_mode="fake")(*inputs)
-    return lower(graph, list(inputs))
+    return lower(graph)
 
 
 def softmax(x):

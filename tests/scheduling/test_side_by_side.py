@@ -22,7 +22,7 @@ SIZES = (64, 64), (300,), (7, 5, 3)
 
 def planned(function, *inputs):
     graph = traced(function, *inputs)
-    return schedule(lower(graph, inputs, True, False, GPU), verify.verify_program)
+    return schedule(lower(graph, True, False, GPU), verify.verify_program)
 
 
 def several(*tensors):
@@ -61,5 +61,5 @@ def test_kernels_that_depend_on_one_another_stay_apart():
 def test_the_kernels_of_a_cpu_stay_apart():
     """On a CPU kernels are not fused horizontally: a launch is a function call."""
     tensors = [torch.randn(size) for size in SIZES]
-    kernels = schedule(lower(traced(several, *tensors), tensors)).kernels()
+    kernels = schedule(lower(traced(several, *tensors))).kernels()
     assert [bool(kernel.parts) for kernel in kernels] == [False] * 3

@@ -30,7 +30,7 @@ def traced(function: Callable[..., Any], *inputs: Any, decomposed: bool = False,
 
 def programs(function: Callable[..., Any], *inputs: Any, **how: Any) -> tuple[Program, kernel.Schedule]:
     """The lowered program and its schedule, both verified."""
-    program = lower(traced(function, *inputs, **how), inputs)
+    program = lower(traced(function, *inputs, **how))
     verify.verify_program(program)
     plan = schedule(program, verify.verify_program)
     verify.verify_schedule(plan)
@@ -52,7 +52,7 @@ def check(
     ``signs_of_zeros=False`` is for results whose zeros have no defined sign; a caller says why.
     """
     graph = traced(function, *inputs, **how)
-    program = lower(graph, inputs)
+    program = lower(graph)
     verify.verify_program(program)
     plan = schedule(program, verify.verify_program)
     verify.verify_schedule(plan)
