@@ -16,6 +16,7 @@ from __future__ import annotations
 import dis
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any, cast
 
@@ -30,7 +31,6 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.hooks import Path
 from nbcompile.record import recorder
 
-Methods = tuple[str, ...]
 RETRY_INTERVAL = 4096
 """Number of slow calls after which only one of as many tries to install a fast call."""
 
@@ -46,22 +46,34 @@ def installer(
         slow_path: for calls that no fast call accepts.
         install: called with the fast call, once there is one.
     """
-    function, bound, entry_methods = _first_frame(entry)
+    first = _first_frame(entry)
     # A region keeps its entries apart from those of other wrappers, while a fast call takes entries
     # only by the backend.
-    if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
+    if not isinstance(first.function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
-    return FastCallInstaller(entry, function, bound, entry_methods, callback, slow_path, install)
+    return FastCallInstaller(entry, first, callback, slow_path, install)
 
 
-def _first_frame(entry: Any) -> tuple[object, object, Methods]:
-    """The function whose frame the hook gets, the object that it is bound to, and the methods on the way to it."""
+@dataclass(frozen=True, slots=True)
+class FirstFrame:
+    """The first frame of a call that the hook gets."""
+
+    function: Any
+    """A function; something else where there can be no fast call."""
+    bound: object
+    """The object that the function is bound to; None: none."""
+    entry_methods: tuple[str, ...] = ()
+    """Methods of a module on the way to the function."""
+
+
+def _first_frame(entry: Any) -> FirstFrame:
     if isinstance(entry, torch.nn.Module):
-        return getattr(type(entry), "forward", None), entry, ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+        methods = ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+        return FirstFrame(getattr(type(entry), "forward", None), entry, methods)
     bound, function = getattr(entry, "__self__", None), getattr(entry, "__func__", entry)
     if isinstance(bound, torch.nn.Module) and function is torch.nn.Module._call_impl:
-        return getattr(type(bound), "forward", None), bound, ("_call_impl", "forward")
-    return function, bound if isinstance(entry, MethodType) else None, ()
+        return FirstFrame(getattr(type(bound), "forward", None), bound, ("_call_impl", "forward"))
+    return FirstFrame(function, bound if isinstance(entry, MethodType) else None)
 
 
 class FastCallInstaller:
@@ -70,17 +82,15 @@ class FastCallInstaller:
     def __init__(
         self,
         entry: Callable[..., Any],
-        function: FunctionType,
-        bound: object,
-        entry_methods: Methods,
+        first: FirstFrame,
         callback: hook.FrameCallback,
         slow_path: Path,
         install: Callable[[Path], None],
     ) -> None:
         self.entry = entry
-        self.function = function
-        self.bound = bound
-        self.entry_methods = entry_methods
+        self.function: FunctionType = first.function
+        self.bound = first.bound
+        self.entry_methods = first.entry_methods
         self.callback = callback
         self.calls = 0
         self._attempts = 0
@@ -126,7 +136,7 @@ class FastCallInstaller:
         # Read first: if anything is forgotten while this runs, the entry that was added may have been removed.
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.entries_of_backend(code, self.callback.key)
-        if _first_frame(self.entry)[0] is not self.function:
+        if _first_frame(self.entry).function is not self.function:
             return  # the class has another forward by now
         if not entries or torch_internals.function_modes() or not fast_call.is_built():
             return

@@ -25,7 +25,7 @@ from nbcompile import config, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import FunctionModeSource, LocalSource, Source, expression
-from nbcompile.capture.trace import Assumptions, Continue, GraphBreak, Return, Trace
+from nbcompile.capture.trace import Continue, GraphBreak, Return, Trace
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import StackLine, Step
@@ -35,7 +35,7 @@ from nbcompile.tracing.effects import process_state
 from nbcompile.tracing.effects.reconstruction import Reconstruction
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.frame import break_points
-from nbcompile.tracing.frame.break_planning import BreakPlan, BreakPlanner, break_report
+from nbcompile.tracing.frame.break_planning import BreakPlan, BreakPlanner, EarlierAttempts, break_report
 from nbcompile.tracing.frame.escape_analysis import held_elsewhere
 from nbcompile.tracing.frame.frame_guards import expect_attributes, frame_guards, registries_grew
 from nbcompile.tracing.frame.inlining import GeneratorVariable
@@ -94,11 +94,7 @@ def trace(
         breaks.SkipFrame: the frame has nothing to compile.
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
-    # Each attempt begins at the first instruction. ``plan`` gives its end, ``must_break`` the instructions that must
-    # break.
-    plan: BreakPlan | None = None
-    must_break: set[str] = set()
-    assumed = Assumptions()  # of all attempts: an earlier attempt decides where this one ends
+    earlier = EarlierAttempts()  # each attempt begins at the first instruction
     may_restart = True
     while True:
         modes = enumerate(torch_internals.function_modes())
@@ -107,7 +103,7 @@ def trace(
             # The frame may run under modes of the user, and its tensors may be of a subclass: when the compiler reads
             # ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
-                attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, must_break)
+                attempt = _FrameTracer(frame, options, dynamism, earlier, overrides, recording)
                 traced = attempt.trace(unfinished)
                 # Only once: if the modules change in each attempt, no import is the cause, and the guards fail.
                 if not (may_restart and registries_grew(attempt.guards, frame.scope())):
@@ -115,10 +111,10 @@ def trace(
                 may_restart = False
                 traced.release()
         except _RestartWithPlan as restart:
-            plan = restart.plan
+            earlier = replace(earlier, plan=restart.plan)
         except MustBreakEarlier as late:
             # The operation was traced and cannot be undone, so the next attempt breaks at it.
-            must_break.add(late.what)
+            earlier.must_break.add(late.what)
         except breaks.RestartAnalysis:
             continue
 
@@ -131,18 +127,16 @@ class _FrameTracer:
         frame: Frame,
         options: Options,
         dynamism: Dynamism,
-        assumed: Assumptions,
+        earlier: EarlierAttempts,
         overrides: OverrideState[VariableTracker],
         recording: bool,
-        plan: BreakPlan | None,
-        must_break: set[str],
     ) -> None:
         self.frame = frame
         self.options = options
-        self.plan = plan
+        self.plan = plan = earlier.plan
         self.guards: tuple[Guard, ...] = ()
-        self.interpreter = Interpreter(frame, options, dynamism, assumed, overrides, recording)
-        self.interpreter.output.must_break = must_break
+        self.interpreter = Interpreter(frame, options, dynamism, earlier.assumed, overrides, recording)
+        self.interpreter.output.must_break = earlier.must_break
         self.top = self._top_frame()
         self.interpreter.frames.append(self.top)
         self.interpreter.end_at = () if plan is None else plan.path

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nbcompile import config
 from nbcompile.bytecode.comprehensions import Comprehension, comprehension_at
 from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS
 from nbcompile.bytecode.flow import outer_protection
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.capture.trace import Assumptions
 from nbcompile.options import Options
 from nbcompile.record.model import Break
 from nbcompile.tracing import breaks
@@ -43,6 +44,18 @@ class BreakPlan:
     """False: the rest of the frame runs uncompiled."""
     inlined: tuple[str, ...] = ()
     """Functions that the earlier attempt inlined on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAttempts:
+    """Findings of earlier attempts at a frame, by which a later one ends elsewhere."""
+
+    plan: BreakPlan | None = None
+    """The end of the graph; None: that of the frame."""
+    must_break: set[str] = field(default_factory=set)
+    """Operations at which the graph must break."""
+    assumed: Assumptions = field(default_factory=Assumptions)
+    """Assumptions of all attempts, since an earlier one decides where this one ends."""
 
 
 class BreakPlanner:

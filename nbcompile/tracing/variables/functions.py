@@ -170,7 +170,6 @@ class NestedFunctionVariable(BaseFunctionVariable):
     def __init__(
         self,
         code: CodeType,
-        name: str,
         scope: dict[str, object],
         defaults: Sequence[VariableTracker],
         keyword_defaults: Mapping[str, VariableTracker],
@@ -178,7 +177,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         annotations: VariableTracker | None = None,
     ) -> None:
         self.code = code
-        self.name = name
+        self.name = code.co_name
         self.qualname = code.co_qualname
         self.scope = scope
         self.defaults = defaults

@@ -154,7 +154,7 @@ def _make_function(frame: Translator, instruction: Instruction) -> None:
             str(key.constant()): keyword_defaults.get_item(frame.interpreter, key)
             for key in keyword_defaults.unpack(frame.interpreter)
         }
-    frame.push(NestedFunctionVariable(code, code.co_name, frame.scope, defaults, named, _cells(cells), annotations))
+    frame.push(NestedFunctionVariable(code, frame.scope, defaults, named, _cells(cells), annotations))
 
 
 def _cells(values: list[VariableTracker]) -> list[CellVariable]:
