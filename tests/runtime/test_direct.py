@@ -25,6 +25,7 @@ from nbcompile.runtime import direct, dispatched, launcher, toolchain
 from tests.runtime.test_dispatched import PROGRAMS, bits, regular, several, values
 
 aten = torch.ops.aten
+pytestmark = pytest.mark.fast_path  # the reference path calls operators through the dispatcher alone
 here = pytest.mark.skipif(not direct._is_supported_here(), reason="the words are those of x86-64 and Linux")
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 
+from nbcompile import config
 from nbcompile.record import codec
 from nbcompile.record.model import Record
 from tests.views import sample_programs, sample_records
@@ -54,7 +55,7 @@ def test_a_sample_is_what_a_compile_makes(program, now, request):
         (sample_records.SAMPLES / name).write_text(made)
     kept = (sample_records.SAMPLES / name).read_text()
     assert outline(codec.from_json(made)) == outline(codec.from_json(kept))
-    if SAME_VERSIONS:
+    if SAME_VERSIONS and not config.reference:  # which stores nothing, and calls torch's own functions
         assert json.loads(made) == json.loads(kept)
 
 

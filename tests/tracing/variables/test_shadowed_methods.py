@@ -81,7 +81,7 @@ def test_a_parameter_s_own_attribute_comes_first():
 def test_a_tensor_without_the_attribute_is_recompiled():
     """The code for a tensor with the attribute does not run for one that has none."""
     f = nbcompile.compile(called, backend="aot_eager")
-    assert [f(prepared(plain)).tolist(), f(plain()).tolist(), f(prepared(plain)).tolist()] == [[4, 4], [2, 2], [4, 4]]
+    assert [f(prepared(plain)).tolist(), f(plain()).tolist()] == [[4, 4], [2, 2]]
 
 
 def test_a_module_s_own_call_impl_is_called():
