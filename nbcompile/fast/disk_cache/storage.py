@@ -127,17 +127,19 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
     # The name is the hash of the content: two processes that compile the same write the same file.
     name = hashlib.sha256(text).hexdigest()[:20]
     where = folder(key) if where is None else where
+    entry = where / f"{name}.json"
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The record first: an entry that is found has its record.
         if record is not None:
-            _write(where / f"{name}.page", json.dumps(record).encode())
-        _write(where / f"{name}.json", text)
+            _write(entry.with_suffix(".page"), json.dumps(record).encode())
+        _write(entry, text)
     except (OSError, ValueError) as error:
+        _remove_orphan(entry)
         warn("not written", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
-    _used.add(where / f"{name}.json")
+    _used.add(entry)
     # Each key keeps the entries that were used last.
     for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
@@ -235,6 +237,14 @@ def _write(path: Path, text: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _remove_orphan(entry: Path) -> None:
+    """Remove the record of an entry that was not written: on a full disk it would take room until it is abandoned."""
+    if not os.path.lexists(entry):  # a process that compiled the same may have written it
+        store.discard(entry.with_suffix(".page"))
+        with contextlib.suppress(OSError):
+            entry.parent.rmdir()  # only where it is empty
 
 
 def _remove(path: Path) -> None:

@@ -123,3 +123,28 @@ def test_a_lower_limit_is_no_damage(entry):
     with config.patch(warm_start_megabytes=0), warnings.catch_warnings():
         warnings.simplefilter("error")
         assert storage.read(entry) == {"guards": []}
+
+
+@pytest.mark.parametrize("suffix", [".page", ".json"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_nothing_of_an_entry(tmp_path, monkeypatch, suffix, number):
+    """A record whose entry could not be written is removed; one whose entry is there already stays."""
+    written = storage._write
+
+    def full(path, text):
+        if path.suffix == suffix:
+            raise OSError(number, os.strerror(number))
+        written(path, text)
+
+    monkeypatch.setattr(storage, "_warned", set())
+    where = tmp_path / KEY
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_write", full)
+        with pytest.warns(errors.StoreWarning, match=f"nothing is kept.*{os.strerror(number)}"):
+            assert not storage.add(KEY, {"guards": []}, {"frame": 1}, where)
+        assert not where.exists()
+    assert storage.add(KEY, {"guards": []}, {"frame": 1}, where)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "_write", full)
+        assert not storage.add(KEY, {"guards": []}, {"frame": 2}, where)
+    assert sorted(path.suffix for path in where.iterdir()) == [".json", ".page"]
