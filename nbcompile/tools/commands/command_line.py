@@ -70,7 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command in WITH_ARGUMENTS:
         options.rest, programs = programs, []
     if options.command not in run.NAMES and (rest or programs):
-        parser.error(f"unrecognized arguments: {' '.join(rest + programs)}")
+        hint = "; the program's own options follow `--`" if options.command in WITH_ARGUMENTS and rest else ""
+        parser.error(f"unrecognized arguments: {' '.join(rest + programs)}{hint}")
     if options.command in run.NAMES:
         options.rest = [*run.program_arguments(parser, options, ours, rest), *programs]
     try:

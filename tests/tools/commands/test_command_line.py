@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from nbcompile.record import codec
+from nbcompile.tools.commands import command_line
 from nbcompile.tools.commands.command_line import build_parser, main
 from tests.support.processes import command
 
@@ -82,6 +83,13 @@ def test_an_unknown_option_of_another_command_is_rejected(capsys):
     """An unknown option of another command is rejected, after `--`, too."""
     assert "--html" in rejected(["doctor", "--html"], capsys)
     assert "x" in rejected(["doctor", "--", "x"], capsys)
+
+
+@pytest.mark.parametrize("command", command_line.WITH_ARGUMENTS)
+def test_a_programs_option_without_the_mark_leads_to_it(command, program, capsys):
+    """The error about a program's option says how the program gets it."""
+    expected = "unrecognized arguments: --epochs 3; the program's own options follow `--`"
+    assert expected in rejected([command, program(), "--epochs", "3"], capsys)
 
 
 def test_an_unknown_command_is_rejected(capsys):
