@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import traceback
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ from nbcompile.recording.graph_record import note, record_generated
 from nbcompile.runtime import toolchain
 from nbcompile.runtime.program import load
 from nbcompile.scheduling import schedule
-from nbcompile.support import fuel
+from nbcompile.support import fuel, users_line
 
 
 class NoCodeGenerator(UnsupportedGraph):
@@ -63,7 +62,7 @@ def compile_aten_graph(
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program continues
         text = f"code generation failed ({_summary(error)}): the {stage} graph runs through ATen"
         note(text)
-        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+        users_line.warn(errors.GeneratedCodeWarning(text))
         compiled = run_through_aten(graph_module, example_inputs, stage)
     # Random numbers of our kernels differ from ATen's: such graphs have nothing to be compared with.
     if options.verify and (options.fallback_random or not _draws(graph_module)):
@@ -166,7 +165,7 @@ def _summary(error: Exception) -> str:
 
 @functools.cache
 def _warn_once(text: str) -> None:
-    warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+    users_line.warn(errors.GeneratedCodeWarning(text))
 
 
 def compiler_name(target: str = "") -> str:

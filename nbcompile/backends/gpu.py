@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from nbcompile.options import BackendOptions
 from nbcompile.record import model, recorder
 from nbcompile.recording.graph_record import record_generated
 from nbcompile.runtime.toolchain import Compiler
-from nbcompile.support import lazy_import
+from nbcompile.support import lazy_import, users_line
 
 if TYPE_CHECKING:
     from nbcompile.gpu import (
@@ -144,7 +143,7 @@ def generate_for_gpu(
 
     def report(reason: str) -> None:
         text = f"{reason}: the call runs through ATen"
-        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+        users_line.warn(errors.GeneratedCodeWarning(text))
         if gpu_record is not None:
             gpu_record.note(text)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,7 @@ from nbcompile.capture import nested_regions, symbolic_numbers
 from nbcompile.ir import compiled_artifact
 from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record, timed_backward
 from nbcompile.runtime import compiler_processes
-from nbcompile.support import lazy_import
+from nbcompile.support import lazy_import, users_line
 
 if TYPE_CHECKING:
     from nbcompile.gpu import user_kernels
@@ -78,7 +77,7 @@ def compile_through_aot(
         if not _may_run_as_captured(error, example_inputs):
             raise
         text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
-        warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)
+        users_line.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"))
         return as_captured(graph_module, text)
 
 

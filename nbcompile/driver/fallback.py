@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import traceback
-import warnings
 from dataclasses import replace
 
 from nbcompile import config, errors, hooks, torch_internals
@@ -23,7 +22,7 @@ from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.recording import compile_log
 from nbcompile.recording.observer import FrameObserver, observing
-from nbcompile.support import fuel
+from nbcompile.support import fuel, users_line
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ComptimeError
@@ -103,7 +102,7 @@ def _limit_reached(
         observer.runs_eagerly(f"{limit[0]} ({limit[1]}) reached")
         if options.fullgraph or config.fail_on_recompile_limit_hit:
             raise errors.FailOnRecompileLimitHit(text, fullgraph=options.fullgraph)
-    warnings.warn(text, errors.RecompileLimitWarning, stacklevel=2)
+    users_line.warn(text, errors.RecompileLimitWarning)
     return RunOnly(text)
 
 
@@ -144,10 +143,9 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
     fails_anyway = isinstance(error, errors.TorchRuntimeError) and not error.lacks_fake_rule
     # What fails in eager mode, too, is reported there, and in the picture.
     if not (fails_anyway and recorder.shows_breaks()):
-        warnings.warn(
+        users_line.warn(
             f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
             errors.SuppressedErrorWarning,
-            stacklevel=2,
         )
     if fails_anyway:
         return _skipped(observer, "an operator fails on its inputs, whatever runs it")
@@ -163,5 +161,5 @@ def _internal_error(frame: Frame, options: Options, observer: FrameObserver, err
     if options.fullgraph or config.verbose:
         raise internal from error
     last = "".join(traceback.format_exception(error)[-3:])
-    warnings.warn(f"{internal}\n{last}", errors.InternalErrorWarning, stacklevel=2)
+    users_line.warn(f"{internal}\n{last}", errors.InternalErrorWarning)
     return SkipFrame(str(internal), code_wide=True)

@@ -20,7 +20,6 @@ import os
 import queue
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +33,7 @@ from nbcompile.hooks import Backend
 from nbcompile.ir import compiled_artifact
 from nbcompile.record import recorder
 from nbcompile.runtime import compiler_processes
+from nbcompile.support import users_line
 from nbcompile.support.process_state import STATE, Lifetime
 
 Compiled = Callable[..., Any]
@@ -126,7 +126,7 @@ def _work(job: Job, run: Callable[[], None], draft: recorder.FrameDraft | None) 
     except Exception as error:  # noqa: BLE001  # whatever it raises is compared
         job.state = "failed"
         text = f"{job.name} runs as it was captured; compiling it failed ({type(error).__name__}: {error})"
-        warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
+        users_line.warn(errors.GeneratedCodeWarning(text))
     job.seconds = time.perf_counter() - began
     if draft is not None:
         draft.rewrite()

@@ -10,7 +10,6 @@ nbcompile/observe/torch_logs.py
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 from nbcompile import config, errors
@@ -18,6 +17,7 @@ from nbcompile.capture.trace import Trace
 from nbcompile.observe import dynamo_counters, torch_logs
 from nbcompile.record import model, recorder
 from nbcompile.rewriting import residual as rewriting
+from nbcompile.support import users_line
 from nbcompile.tracing import breaks
 
 
@@ -52,7 +52,7 @@ def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str
         text = f"The function changes what others can see; it is replayed after the graph. Changed: {changed}"
         if policy == "error":
             raise errors.ReplayedSideEffects(text)
-        warnings.warn(text, errors.SideEffectWarning, stacklevel=2)
+        users_line.warn(text, errors.SideEffectWarning)
 
 
 def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:

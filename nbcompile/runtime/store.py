@@ -32,14 +32,13 @@ import shutil
 import stat
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 from nbcompile import config, errors
 from nbcompile.runtime import least_used
-from nbcompile.support import user_folders
+from nbcompile.support import user_folders, users_line
 from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
@@ -324,7 +323,7 @@ def _writable(folder: Path) -> Path:
 def _private(folder: str, reason: str) -> Path:
     text = f"compiled kernels cannot be cached in {folder} ({reason}): every process builds its own"
     # Kernels are built nevertheless: a store that cannot be used only costs time.
-    warnings.warn(text, errors.StoreWarning, stacklevel=2)
+    users_line.warn(text, errors.StoreWarning)
     folder = tempfile.mkdtemp(prefix="nbcompile-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

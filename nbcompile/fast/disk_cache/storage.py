@@ -21,13 +21,13 @@ import hashlib
 import json
 import os
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from nbcompile import config, errors
 from nbcompile.runtime import least_used, store
+from nbcompile.support import users_line
 from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_FRAMES_DIR"
@@ -224,7 +224,7 @@ def warn(kind: str, text: str) -> None:
     """Warn once in a process for each kind of problem."""
     if kind not in _warned:
         _warned.add(kind)
-        warnings.warn(text, errors.StoreWarning, stacklevel=2)
+        users_line.warn(text, errors.StoreWarning)
 
 
 def _write(path: Path, text: bytes) -> None:

@@ -12,7 +12,6 @@ Read next: nbcompile/dispatch/cache.py, which remembers what differed.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +20,7 @@ import torch
 
 from nbcompile import config, torch_internals
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source, expression, root
+from nbcompile.support import users_line
 from nbcompile.torch_internals import SymbolicDim
 from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.int64_bounds import LARGEST
@@ -194,7 +194,7 @@ def _warn_of_marks_without_effect(value: torch.Tensor, name: str) -> None:
         for dim in _marks(value, f"_dynamo_{mark}_indices"):
             if not 0 <= dim < value.dim():  # type: ignore[operator]
                 message = f"a mark on dim {dim} of {name} has no effect: its dims are 0 to {value.dim() - 1}"
-                warnings.warn(message, UserWarning, stacklevel=2)
+                users_line.warn(message, UserWarning)
 
 
 def _marks(value: torch.Tensor, name: str) -> set[object]:
