@@ -452,7 +452,9 @@ KNOWN: dict[tuple[str, str], str] = {
         "torch skips the frame where it cannot reconstruct a method.",
     ),
     **_known(
-        "simple_namespaces", "graphs details", "torch skips the frame where an attribute of a SimpleNamespace is set."
+        "simple_namespaces",
+        "graphs details reasons",
+        "torch breaks where a SimpleNamespace is created, and skips the frame where an attribute of it is set.",
     ),
     ("simple_namespace", "reasons"): "torch breaks where an attribute of a SimpleNamespace is set.",
     **_known(
@@ -957,10 +959,6 @@ _ONLY_ON: dict[tuple[int, int], dict[tuple[str, str], str]] = {
         ("equality_of_dates", "reasons"): (
             "The creation of a date breaks the graph in both compilers. The messages differ from Python 3.13 on."
         ),
-        (
-            "simple_namespaces",
-            "reasons",
-        ): "nbcompile sets an attribute of a SimpleNamespace, and a later step breaks the graph.",
         (
             "threading_",
             "reasons",

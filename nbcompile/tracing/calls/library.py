@@ -238,7 +238,7 @@ def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
     return tracer.new_object(object)
 
 
-@handles(object.__new__)
+@handles(object.__new__, types.SimpleNamespace.__new__)
 def _new(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = realise(tracer, arguments[0])
     assert isinstance(cls, ClassVariable)

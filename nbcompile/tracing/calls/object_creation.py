@@ -3,8 +3,9 @@
     class Point(list): ...
     Point.__new__(Point)     a new object, whose items are those of an empty list
 
-An object of a class in C breaks the graph, unless the class is one of ``CONTAINERS`` and ``SCALARS``. To support one
-more, create it here, and say in ``ObjectVariable._make`` (variables/objects.py) how the residual program does.
+An object of a class in C breaks the graph, unless the class is one of ``PLAIN``, ``CONTAINERS`` and ``SCALARS``. To
+support one more, create it here, and say in ``ObjectVariable._make`` (variables/objects.py) how the residual program
+does.
 
 In torch: torch/_dynamo/variables/user_defined.py. Read next: nbcompile/tracing/calls/construction.py
 """
@@ -60,14 +61,17 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     elif isinstance(init, types.FunctionType):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [instance, *arguments], keywords)
-    elif (
-        # The ``__init__`` of list, dict and set fills the object. A tuple and a number are complete after ``__new__``.
-        isinstance(instance, ObjectVariable)
-        and instance.base_items is not None
-        and not isinstance(instance.base_items, TupleVariable)
-    ):
+    elif isinstance(instance, ObjectVariable) and _is_filled_in_c(instance, init):
         instance.call_method(tracer, "__init__", arguments, keywords)
     return instance
+
+
+def _is_filled_in_c(instance: ObjectVariable, init: object) -> bool:
+    """True if the class's ``__init__`` in C gives the object items or attributes."""
+    # The ``__init__`` of list, dict and set fills the object. A tuple and a number are complete after ``__new__``.
+    return init is types.SimpleNamespace.__init__ or (
+        instance.base_items is not None and not isinstance(instance.base_items, TupleVariable)
+    )
 
 
 def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
@@ -75,10 +79,10 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
     builtin = builtin_base(cls)
     if builtin is object and cls.__flags__ & ABSTRACT:  # the other built-in classes ignore the flag
         tracer.evaluate(object.__new__, (cls,))
-    known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
+    known = builtin in (*PLAIN, tuple, *CONTAINERS, *SCALARS)
     # A class in C may have data that is no attribute: such an object cannot be reconstructed from attributes.
     # So has a subclass of defaultdict: the factory.
-    if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls is not object):
+    if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls not in PLAIN):
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
         )
@@ -107,6 +111,9 @@ def _tracker(cls: type) -> type[ObjectVariable]:
         return NNModuleVariable
     return FunctionModeVariable if is_plain_mode(cls) else ObjectVariable
 
+
+PLAIN = (object, types.SimpleNamespace)
+"""Classes in C whose objects have no data but their attributes."""
 
 SCALARS = (int, float, complex, str, bytes)
 

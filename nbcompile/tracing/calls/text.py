@@ -56,7 +56,7 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
 def _raise_format_error(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> NoReturn:
     # ``object.__format__`` takes no specification but "".
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
-        message = f"unsupported format string passed to {value.type_name()}.__format__"
+        message = f"unsupported format string passed to {value.error_name()}.__format__"
         tracer.raise_exception(TypeError, message)
     raise breaks.unsupported(
         breaks.BUILTIN_OPERATOR, f"format({value.describe()})", name="format", types=value.type_name()

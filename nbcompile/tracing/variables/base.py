@@ -173,7 +173,7 @@ class VariableTracker:
     def check_iterable(self, tracer: Tracer) -> None:
         """Raise the error of ``iter(value)``, if the class declares that it is not iterable."""
         if self.cannot_be_iterated():
-            tracer.raise_exception(TypeError, TYPE_ERRORS["__iter__"].format(self.type_name()))
+            tracer.raise_exception(TypeError, TYPE_ERRORS["__iter__"].format(self.error_name()))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         """``item in value``: without a ``__contains__``, an iterator advances up to the first item that is equal."""

@@ -33,7 +33,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.support.real_class import class_is_computed
 from nbcompile.tracing import breaks
-from nbcompile.tracing.polyfills import ordered
+from nbcompile.tracing.polyfills import namespaces, ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables import special_results
@@ -378,7 +378,7 @@ class ObjectVariable(VariableTracker):
             self._guard_absence(tracer, self.source, name)
         elif self.is_new():
             self._not_in_class(tracer, name)
-        tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        tracer.raise_exception(AttributeError, f"'{self.error_name()}' object has no attribute '{name}'")
 
     def _is_found_in_c(self, name: str) -> bool:
         try:
@@ -471,7 +471,7 @@ class ObjectVariable(VariableTracker):
             if self._slot(tracer, name, found) is None:
                 tracer.raise_exception(AttributeError, name)
         elif self._instance_attribute(tracer, name) is None:
-            tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            tracer.raise_exception(AttributeError, f"'{self.error_name()}' object has no attribute '{name}'")
         self._remove(tracer, name)
 
     # -- calls and operators -------------------------------------------------------------
@@ -495,7 +495,10 @@ class ObjectVariable(VariableTracker):
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
         """A method in C: ``object``'s own, or one of the built-in part."""
-        if name in OBJECT_METHODS and (cls is object or cls is threading.local):
+        polyfill: Any = POLYFILLS.get(cls, {}).get(name)
+        if polyfill is not None:
+            return tracer.call(FunctionVariable(polyfill), [self, *arguments], keywords)
+        if name in OBJECT_METHODS and cls in (object, threading.local, types.SimpleNamespace):
             given = (realise(tracer, each) for each in (*arguments, *keywords.values()))
             return OBJECT_METHODS[name](tracer, self, *given)
         if name == "__new__":  # a static method: looked up on an instance it is not bound
@@ -508,9 +511,6 @@ class ObjectVariable(VariableTracker):
             if name in DEQUE_COPIES and isinstance(self.base_items, DequeVariable):
                 limit = ConstantVariable(self.base_items.maxlen)
                 return tracer.call_python(DEQUE_COPIES[name], self, limit, *arguments)
-            if cls is collections.OrderedDict and name in ordered.METHODS:
-                polyfill: Any = ordered.METHODS[name]
-                return tracer.call(FunctionVariable(polyfill), [self, *arguments], keywords)
             result = self._call_base(tracer, cls, name, arguments, keywords)
             # An in-place operator returns the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result
@@ -570,7 +570,7 @@ class ObjectVariable(VariableTracker):
             message = TYPE_ERRORS.get(name, f"'{{}}' object does not support {name}")
             if found is None:
                 message = OF_NONE.get(name, "'NoneType' object is not callable")
-            tracer.raise_exception(TypeError, message.format(self.cls.__name__))
+            tracer.raise_exception(TypeError, message.format(self.error_name()))
         return self._class_value(tracer, name, found)
 
     def has_special(self, tracer: Tracer, name: str) -> bool:
@@ -626,7 +626,7 @@ class ObjectVariable(VariableTracker):
         self.check_iterable(tracer)
         if self.has_special(tracer, "__getitem__"):
             return tracer.iterate_by_index(self)
-        tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        tracer.raise_exception(TypeError, f"'{self.error_name()}' object is not iterable")
 
     def check_iterable(self, tracer: Tracer) -> None:
         super().check_iterable(tracer)
@@ -674,7 +674,8 @@ class ObjectVariable(VariableTracker):
             return Call(Constant(tuple.__new__, "new"), (cls, Build("tuple", items)))
         if isinstance(self.base_items, DequeVariable):
             return Call(Constant(empty_deque, "empty_deque"), (cls, Constant(self.base_items.maxlen)))
-        base = object if self.base_items is None else self.base_items.python_type()
+        plain = types.SimpleNamespace if issubclass(self.cls, types.SimpleNamespace) else object
+        base = plain if self.base_items is None else self.base_items.python_type()
         given = (reconstruction.recipe(self.base_items),) if isinstance(self.base_items, ConstantVariable) else ()
         return Call(Constant(base.__new__, "new"), (cls, *given))
 
@@ -744,9 +745,16 @@ def _text(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
 
 def _format(tracer: Tracer, owner: ObjectVariable, specification: VariableTracker) -> VariableTracker:
     if specification.constant():
-        tracer.raise_exception(TypeError, f"unsupported format string passed to {owner.cls.__name__}.__format__")
+        name = owner.error_name()
+        tracer.raise_exception(TypeError, f"unsupported format string passed to {name}.__format__")
     return tracer.call(tracer.wrap(str, None), [owner])
 
+
+POLYFILLS: dict[type, dict[str, Any]] = {
+    types.SimpleNamespace: namespaces.METHODS,
+    collections.OrderedDict: ordered.METHODS,
+}
+"""Methods in C that are traced through functions in Python, by their class."""
 
 OBJECT_METHODS: dict[str, Callable[..., VariableTracker]] = {
     "__setattr__": _set,

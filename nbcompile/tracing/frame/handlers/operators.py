@@ -152,7 +152,7 @@ def _map_add(frame: Translator, instruction: Instruction) -> None:
 def _extend(frame: Translator, instruction: Instruction) -> None:
     items = frame.pop()
     if items.cannot_be_iterated():
-        frame.interpreter.raise_exception(TypeError, f"Value after * must be an iterable, not {items.type_name()}")
+        frame.interpreter.raise_exception(TypeError, f"Value after * must be an iterable, not {items.error_name()}")
     _target(frame, instruction).call_method(frame.interpreter, "extend", [items], {})
 
 
