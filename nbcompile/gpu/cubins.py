@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import concurrent.futures
 import contextlib
 import functools
 import importlib.metadata
@@ -35,6 +34,7 @@ from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import Image
+from nbcompile.support import threads
 from nbcompile.support.process_state import STATE, Lifetime
 
 WORKER = Path(__file__).with_name("cubin_worker.py")
@@ -326,8 +326,7 @@ class _Workers:
         if count == 1:
             return [self._one(request) for request in requests]
         # Threads that wait for other processes: the interpreter's lock is free meanwhile.
-        with concurrent.futures.ThreadPoolExecutor(count, "nbcompile-cubins") as threads:
-            return list(threads.map(self._one, requests))
+        return threads.map_in("nbcompile cubins", count, self._one, requests)
 
     def start(self) -> None:
         """Let a process import Triton, if there is none."""

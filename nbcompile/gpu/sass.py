@@ -16,13 +16,15 @@ import hashlib
 import importlib.util
 import re
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 
 from nbcompile.gpu import ptx
 from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.runtime import store
+from nbcompile.support import threads
 
 #     //## File ".nv_debug_ptx_txt", line 57                   line of PTX, of all that follows
 #         /*0070*/    @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;    offset, condition, LDG.E.128
@@ -40,18 +42,22 @@ class Printer:
     """Prints several kernels side by side, while this process continues."""
 
     def __init__(self) -> None:
-        # Threads are enough: each waits for its own process. They start with the work, and end with this object.
-        self._threads = ThreadPoolExecutor(AT_ONCE, "nbcompile-sass")
+        # Threads are enough: each waits for its own process.
+        self._slots = threading.Semaphore(AT_ONCE)
         self._begun: dict[str, Future[dict[int, tuple[str, ...]]]] = {}
 
     def begin(self, name: str, built: MachineCode) -> None:
         """Begin with a kernel, unless that was done."""
         if name not in self._begun:
-            self._begun[name] = self._threads.submit(lines, built)
+            self._begun[name] = threads.submit("nbcompile sass", self._print_in_turn, built)
 
     def lines(self, name: str) -> dict[int, tuple[str, ...]]:
         """The result of :func:`lines`; nothing where it was not begun."""
         return self._begun[name].result() if name in self._begun else {}
+
+    def _print_in_turn(self, built: MachineCode) -> dict[int, tuple[str, ...]]:
+        with self._slots:
+            return lines(built)
 
 
 @functools.cache

@@ -10,7 +10,6 @@ In torch: torch/utils/cpp_extension.py. Read next: nbcompile/runtime/launcher.py
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import importlib.machinery
 import importlib.util
@@ -27,6 +26,7 @@ import torch
 from nbcompile.runtime import compiler_processes, store
 from nbcompile.runtime.compiler_processes import BuildError
 from nbcompile.runtime.toolchain import Compiler
+from nbcompile.support import threads
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -75,8 +75,7 @@ def first_call_in_its_own_thread(function: Callable[Given, Result]) -> Callable[
 
     @functools.wraps(function)
     def checked(*arguments: Given.args, **keywords: Given.kwargs) -> Result:
-        with concurrent.futures.ThreadPoolExecutor(1, "nbcompile-tries") as own:
-            return own.submit(function, *arguments, **keywords).result()
+        return threads.submit("nbcompile tries", functools.partial(function, *arguments, **keywords)).result()
 
     return checked
 
