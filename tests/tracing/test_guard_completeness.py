@@ -1717,6 +1717,9 @@ def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
         "thresholds": (gc.get_threshold, lambda three: gc.set_threshold(*three), (701, 11, 12)),
         # The change begins at "high", because GLOBAL_STATE only distinguishes "highest" from the others.
         "precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
+        "anomalies": (torch.is_anomaly_enabled, lambda on: torch.autograd.set_detect_anomaly(on), True),
+        "NaNs": (torch.is_anomaly_check_nan_enabled, lambda on: torch.autograd.set_detect_anomaly(False, on), False),
+        "warnings": (torch.is_warn_always_enabled, torch.set_warn_always, True),
     }
     torch.set_float32_matmul_precision("high")
     try:

@@ -146,7 +146,13 @@ folds_of_process(
 folds_as_of_entry(SAVED_HOOKS_ERROR, lambda tracer: tracer.output.hooks_error)
 
 # State that the user can change between two calls, and that GLOBAL_STATE does not include.
-folds_with_guard(torch.get_float32_matmul_precision, torch._C._get_privateuse1_backend_name)
+folds_with_guard(
+    torch.get_float32_matmul_precision,
+    torch._C._get_privateuse1_backend_name,
+    torch.is_anomaly_enabled,
+    torch.is_anomaly_check_nan_enabled,
+    torch.is_warn_always_enabled,
+)
 
 # State of the process at this point of the trace.
 # These depend on modes: the tracer sets the modes that the traced code sets, so the current value is right.

@@ -79,6 +79,10 @@ STATES = {
     "torch.get_float32_matmul_precision() == 'high'": (
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high", "medium"
     ),
+    "torch.is_anomaly_check_nan_enabled()": (
+        torch.is_anomaly_check_nan_enabled, lambda on: torch.autograd.set_detect_anomaly(False, on), True, False
+    ),
+    "torch.is_warn_always_enabled()": (torch.is_warn_always_enabled, torch.set_warn_always, False, True),
 }  # fmt: skip
 
 
