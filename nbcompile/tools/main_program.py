@@ -16,6 +16,7 @@ import importlib.machinery
 import io
 import runpy
 import sys
+import threading
 import zipfile
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 
 def run(path: str, arguments: Sequence[str]) -> None:
-    """Run a program; sets ``sys.argv`` and the first entry of ``sys.path``, and leaves them.
+    """Run a program, and wait for its threads; sets ``sys.argv`` and the first entry of ``sys.path``, and leaves them.
 
     Args:
         path: the program's path as the user wrote it.
@@ -43,6 +44,16 @@ def run(path: str, arguments: Sequence[str]) -> None:
     sys.argv = [path, *arguments]
     if not sys.flags.safe_path:  # python -P, under which no folder of a program is on the path
         sys.path[0] = str(Path(path).resolve().parent)
+    prior = threading.enumerate()
+    try:
+        _run_as_main(file)
+    except SystemExit:
+        _wait_for_threads(prior)
+        raise
+    _wait_for_threads(prior)
+
+
+def _run_as_main(file: str) -> None:
     if file.endswith(".pyc") or zipfile.is_zipfile(file):
         runpy.run_path(file, run_name="__main__")
         return
@@ -50,6 +61,13 @@ def run(path: str, arguments: Sequence[str]) -> None:
         code = compile(source.read(), file, "exec", dont_inherit=True)
     with _main_module(file) as module:
         exec(code, vars(module))
+
+
+def _wait_for_threads(prior: Sequence[threading.Thread]) -> None:
+    """Wait as Python does when the main thread has ended: for each thread that is no daemon, and those it starts."""
+    while own := [thread for thread in threading.enumerate() if not thread.daemon and thread not in prior]:
+        for thread in own:
+            thread.join()
 
 
 @contextmanager

@@ -72,3 +72,34 @@ def test_a_coding_of_the_source_is_respected(tmp_path):
     (tmp_path / "program.py").write_bytes("# coding: latin-1\nprint(ascii('é'))".encode("latin-1"))
     command = [sys.executable, "-c", RUN, "program.py"]
     assert subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout == "'\\xe9'\n"
+
+
+def test_threads_of_the_program_are_waited_for(tmp_path):
+    """A program ends with its last thread that is no daemon, also after ``sys.exit``."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, threading, time\n"
+        "def late():\n    time.sleep(0.3)\n    threading.Thread(target=lambda: print('last')).start()\n"
+        "threading.Thread(target=late).start()\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "sys.exit(3)\n"
+    )
+    own = "import sys\nfrom nbcompile.tools import main_program\n"
+    run = "try:\n    main_program.run(sys.argv[1], [])\nfinally:\n    print('end')"
+    command = [sys.executable, "-c", own + run, str(program)]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (3, ["last", "end"])
+
+
+def test_a_record_has_what_a_late_thread_compiles(tmp_path):
+    """``run`` records a function that is compiled after the last line of the program."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import threading, time, torch, nbcompile\n"
+        "f = nbcompile.compile(lambda x: x + 1, backend='eager')\n"
+        "def late():\n    threading.Event().wait(0.3)\n    f(torch.ones(2))\n"
+        "threading.Thread(target=late).start()\n"
+    )
+    command = [sys.executable, "-m", "nbcompile", "run", str(program)]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "1 graph, 1 operator" in done.stdout
