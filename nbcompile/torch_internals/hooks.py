@@ -235,9 +235,12 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return torch._debug_has_internal_overlap(tensor) == 1
 
 
-def disabled_hooks_error() -> str | None:
-    """The message of the error that hooks on saved tensors raise; None if they are allowed."""
-    return torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+TRANSFORM_QUESTIONS: tuple[Callable[[], Any], ...] = (
+    torch._C._autograd._saved_tensors_hooks_get_disabled_error_message,
+    torch._C._functorch.get_inplace_requires_grad_allowed,
+    torch._C._is_fwd_grad_enabled,
+)
+"""Functions about states that torch.func's transforms save, change and restore."""
 
 
 def transform_state() -> tuple[Any, ...]:

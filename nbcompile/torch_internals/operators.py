@@ -35,6 +35,7 @@ _NOT_OPERATORS = frozenset(
     "is_floating_point is_complex is_deterministic_algorithms_enabled set_printoptions use_deterministic_algorithms "
     "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads vmap cond get_autocast_dtype "
     "is_autocast_enabled set_autocast_enabled is_autocast_cache_enabled get_autocast_gpu_dtype "
+    "get_autocast_ipu_dtype get_autocast_xla_dtype is_autocast_ipu_enabled is_autocast_xla_enabled "
     "get_autocast_cpu_dtype is_autocast_cpu_enabled set_warn_always is_warn_always_enabled get_file_path "
     "prepare_multiprocessing_environment is_anomaly_enabled set_anomaly_enabled get_float32_matmul_precision "
     "set_float32_matmul_precision fork wait import_ir_module classproperty overload has_torch_function "

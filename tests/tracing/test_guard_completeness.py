@@ -1708,7 +1708,10 @@ def deterministic_and_precision(compiled: Compiler) -> Iterator[object]:
 
 @scenario
 def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
-    """A function for each setting, whose guard (or, for "collects", a call after a break) detects the change."""
+    """A function for each setting, whose guard (or, for "collects" and the "devices", a call after a break) detects the
+    change.
+    """
+    functorch, autocast_to = torch._C._functorch, functools.partial(torch.set_autocast_dtype, "xla")
     asked: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
         "recursion": (sys.getrecursionlimit, sys.setrecursionlimit, sys.getrecursionlimit() + 77),
         "digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits, 5000),
@@ -1720,6 +1723,10 @@ def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
         "anomalies": (torch.is_anomaly_enabled, lambda on: torch.autograd.set_detect_anomaly(on), True),
         "NaNs": (torch.is_anomaly_check_nan_enabled, lambda on: torch.autograd.set_detect_anomaly(False, on), False),
         "warnings": (torch.is_warn_always_enabled, torch.set_warn_always, True),
+        "forward mode": (torch._C._is_fwd_grad_enabled, torch._C._set_fwd_grad_enabled, False),
+        "leaves": (functorch.get_inplace_requires_grad_allowed, functorch.set_inplace_requires_grad_allowed, True),
+        "other devices": (torch.get_autocast_xla_dtype, torch.set_autocast_xla_dtype, torch.float16),
+        "such devices": (lambda: torch.get_autocast_dtype("xla"), autocast_to, torch.float16),
     }
     torch.set_float32_matmul_precision("high")
     try:
@@ -1733,6 +1740,26 @@ def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
                     put(before)
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+@scenario
+def states_that_transforms_change(compiled: Compiler) -> Iterator[object]:
+    """The guard compares the state at the entry, not the one that the function itself has set when it reads it."""
+    forward, functorch = torch._C._is_fwd_grad_enabled, torch._C._functorch
+
+    def reads(x: torch.Tensor) -> object:
+        with torch.autograd.forward_ad._set_fwd_grad_enabled(not forward()):
+            return x + 1, forward(), functorch.get_inplace_requires_grad_allowed()
+
+    g = compiled(reads)
+    try:
+        for allowed, leaves in ((True, False), (True, False), (False, False), (False, True), (True, False)):
+            torch._C._set_fwd_grad_enabled(allowed)
+            functorch.set_inplace_requires_grad_allowed(leaves)
+            yield g(x), forward(), functorch.get_inplace_requires_grad_allowed()
+    finally:
+        torch._C._set_fwd_grad_enabled(True)
+        functorch.set_inplace_requires_grad_allowed(False)
 
 
 @scenario

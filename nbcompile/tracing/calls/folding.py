@@ -102,17 +102,20 @@ def _guarded(
     return tracer.constant_or_wrap(answer)
 
 
-def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer], object]) -> None:
-    """Register a function without arguments whose result a traced function can change, too: computed while tracing, and
-    a guard compares its result at the entry of the frame.
+def folds_as_of_entry(*functions: Callable[[], object]) -> None:
+    """Register functions without arguments whose result a traced function can change, too: computed while tracing, and
+    a guard compares the result at the entry of the frame.
     """
+    for function in functions:
+        handles(function)(functools.partial(_guarded_as_of_entry, function))
 
-    def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        _, _, answer = _computed(tracer, function, arguments, keywords)
-        guard_result(tracer, function, at_entry(tracer))
-        return tracer.constant_or_wrap(answer)
 
-    handles(function)(meaning)
+def _guarded_as_of_entry(
+    function: Callable[[], object], tracer: Tracer, arguments: Arguments, keywords: Keywords
+) -> VariableTracker:
+    _, _, answer = _computed(tracer, function, arguments, keywords)
+    guard_result(tracer, function, tracer.output.transform_answers[function])
+    return tracer.constant_or_wrap(answer)
 
 
 @handles(pow)

@@ -16,6 +16,7 @@ import torch
 import torch.nn.attention
 from torch.utils._device import DeviceContext
 
+from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.annotations import DeferredCall
 from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.calls.registry import handles
@@ -81,7 +82,9 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
 @handles(torch.get_autocast_dtype)
 def _get_autocast_dtype(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     dtype = fold(tracer, torch.get_autocast_dtype, arguments, keywords)
-    guard_autocast_dtype(tracer, realise(tracer, [*arguments, *keywords.values()][0]).constant())
+    if not guard_autocast_dtype(tracer, realise(tracer, [*arguments, *keywords.values()][0]).constant()):
+        why = "module: torch, skip reason: the dtype of autocast on this device has no guard"
+        raise breaks.unsupported(breaks.SKIPPED_FUNCTION, why, name="get_autocast_dtype", file=torch.__file__)
     return dtype
 
 

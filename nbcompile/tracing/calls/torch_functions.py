@@ -129,9 +129,6 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
     return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
 
 
-SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
-
-
 # State that cannot change within a process and has no guard, but may differ in another one that loads the entry.
 folds_of_process(
     torch.cuda.is_available,
@@ -143,7 +140,7 @@ folds_of_process(
     torch.backends.mps.is_available,
     torch.amp.is_autocast_available,
 )
-folds_as_of_entry(SAVED_HOOKS_ERROR, lambda tracer: tracer.output.hooks_error)
+folds_as_of_entry(*torch_internals.TRANSFORM_QUESTIONS)
 
 # State that the user can change between two calls, and that GLOBAL_STATE does not include.
 folds_with_guard(
@@ -171,9 +168,7 @@ folds(
     torch.finfo,
     torch.iinfo,
     torch.device,
-    torch._C._is_fwd_grad_enabled,
     torch._C._are_functorch_transforms_active,
-    torch._C._functorch.get_inplace_requires_grad_allowed,
     torch._C._functorch.current_level,
     torch._C._functorch.maybe_current_level,
     torch._C._functorch.get_dynamic_layer_stack_depth,

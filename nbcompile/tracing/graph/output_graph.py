@@ -67,8 +67,8 @@ class OutputGraph:
         self.frame = frame
         self.options = options
         self.dynamism = dynamism
-        self.hooks_error = torch_internals.disabled_hooks_error()
-        """The error text of hooks on saved tensors at the entry of the frame."""
+        self.transform_answers = {function: function() for function in torch_internals.TRANSFORM_QUESTIONS}
+        """Results of the functions about states that transforms change, at the entry of the frame."""
         self.autocast_dtypes = {device: function() for device, function in torch_internals.AUTOCAST_DTYPES.items()}
         """The dtype of autocast on each type of device at the entry of the frame."""
         symbols: dict[object, torch.fx.Node] = {}

@@ -23,7 +23,11 @@ def guard_result(tracer: Tracer, function: Callable[[], object], answer: object)
     tracer.guard(address, GuardKind.NONE_MATCH if answer is None else kind, answer)
 
 
-def guard_autocast_dtype(tracer: Tracer, device: object) -> None:
-    """Guard the dtype of autocast on a type of device: GLOBAL_STATE compares it only where autocast is on."""
-    if isinstance(device, str) and device in torch_internals.AUTOCAST_DTYPES:
+def guard_autocast_dtype(tracer: Tracer, device: object) -> bool:
+    """Guard the dtype of autocast on a type of device: GLOBAL_STATE compares it only where autocast is on. Return
+    whether the type of device has such a guard.
+    """
+    guarded = isinstance(device, str) and device in torch_internals.AUTOCAST_DTYPES
+    if isinstance(device, str) and guarded:
         guard_result(tracer, torch_internals.AUTOCAST_DTYPES[device], tracer.output.autocast_dtypes[device])
+    return guarded
