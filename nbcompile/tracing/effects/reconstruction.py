@@ -24,10 +24,11 @@ from nbcompile import config
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.node_meta import EXAMPLE
-from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, SharedValue
+from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
+from nbcompile.tracing.effects.shared_values import SharedValues
+from nbcompile.tracing.protocol import Change, GlobalChange, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -41,16 +42,6 @@ from nbcompile.tracing.variables.sets import SetVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
-class _SelfReference(breaks.Unsupported):
-    """Cycle: creating a value needs the value itself."""
-
-    def __init__(self, tracker: VariableTracker, key: int) -> None:
-        super().__init__(breaks.UNSUPPORTED_VALUE, "a value that contains itself", {"name": tracker.type_name()})
-        self.key = key
-        self.through: tuple[VariableTracker, Callable[[], Recipe], Fill] | None = None
-        """A part of the cycle that can be created empty, and filled after the whole is created."""
-
-
 def _is_same_tensor(one: object, other: object) -> bool:
     return isinstance(one, torch.Tensor) and one is other
 
@@ -61,12 +52,8 @@ class Reconstruction:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.outputs: list[torch.fx.Node] = []
-        self._shared: dict[int, SharedValue | None] = {}
-        self._keys: dict[int, int] = {}
-        self._filling: set[int] = set()
+        self.shared = SharedValues().shared
         self._first: dict[int, VariableTracker] = {}
-        self._fills_of_parts: dict[int, list[Fill]] = {}
-        """Functions that fill parts which were created empty, by the key of a value that is not created yet."""
         self.at_last: list[Callable[[], Mutation]] = []
         """Mutations that complete values; they run after all other side effects."""
         self.visible: set[int] | None = None
@@ -106,69 +93,6 @@ class Reconstruction:
     def first_of(self, tracker: VariableTracker) -> VariableTracker:
         """The tracker whose recipe was requested first, of all trackers of one object."""
         return self._first.setdefault(id(tracker.identity()), tracker)
-
-    def shared(
-        self,
-        tracker: VariableTracker,
-        make: Callable[[], Recipe],
-        fill: Fill | None = None,
-        empty: tuple[Callable[[], Recipe], Fill] | None = None,
-    ) -> Recipe:
-        """The recipe of a value with an identity: one recipe for all uses.
-
-        Args:
-            tracker: the tracker of the value.
-            make: returns the recipe of the complete value.
-            fill: returns the mutations that complete the created value; they may refer to the value itself.
-            empty: for values that may contain themselves: the recipe of an empty value, and a function that fills it.
-        """
-        # Keys are small numbers in order of first use, not ids: the residual program must not depend on addresses.
-        key = self._keys.setdefault(id(tracker), len(self._keys))
-        # A value is created before the parts that refer to it: after ``xs = []; xs.append(xs)``, xs is created empty
-        # and then filled with itself.
-        #     key not in _shared      not begun
-        #     _shared[key] is None    ``make`` is running: a part that needs the value finds a cycle
-        #     key in _filling         created, ``fill`` is running: a part may refer to it
-        #     _shared[key]            done
-        if key in self._filling:
-            return recipes.SharedReference(key)
-        if key in self._shared:
-            found = self._shared[key]
-            if found is None:
-                raise _SelfReference(tracker, key)
-            return found
-        self._shared[key] = None
-        try:
-            recipe = make()
-        # The cycle is broken at a part that can be created empty and filled later: the value that closes the cycle, or
-        # else a part of it that set ``through``. The exception passes all parts of the cycle.
-        #     def f(): return f       f needs its cell, which needs f: an empty cell, f with it, then the cell is filled
-        except _SelfReference as cycle:
-            del self._shared[key]  # to be created again, complete or empty
-            if cycle.key != key:
-                cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
-                raise
-            if empty is not None:
-                return self.shared(tracker, *empty)
-            if cycle.through is None:
-                raise
-            return self._after(tracker, make, fill, *cycle.through)
-        self._filling.add(key)
-        fills = (*(() if fill is None else (fill,)), *self._fills_of_parts.pop(key, ()))
-        completed = tuple(mutation for filling in fills for mutation in filling())
-        self._filling.remove(key)
-        self._shared[key] = SharedValue(key, recipe, completed)
-        return self._shared[key]  # type: ignore[return-value]
-
-    def _after(
-        self, whole: VariableTracker, make: Callable[[], Recipe], fill: Fill | None,
-        part: VariableTracker, make_part: Callable[[], Recipe], fill_part: Fill,
-    ) -> Recipe:  # fmt: skip
-        """Create a value that cannot be created empty (a function), then fill its part (its cell)."""
-        self.shared(part, make_part)
-        # If another cycle interrupts this, the value is created later by another call, which then fills the part.
-        self._fills_of_parts.setdefault(self._keys[id(whole)], []).append(fill_part)
-        return self.shared(whole, make, fill)
 
     def before_graph(self) -> tuple[Recipe, ...]:
         """Calls that run before the graph: draws of random numbers, and new parameters."""

@@ -16,7 +16,6 @@ from types import CodeType, FunctionType
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, FromSource, Function, Mutation, Recipe, SetAttribute
 from nbcompile.capture.source import AttrSource, CellSource, ItemSource, Source
-from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables import function_members
 from nbcompile.tracing.variables.base import (
@@ -319,9 +318,7 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        if self.owner.is_created_here():  # torch breaks, too
-            raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
-        return reconstruction.bound_method(self.function, self.owner)
+        return reconstruction.shared(self, lambda: reconstruction.bound_method(self.function, self.owner))
 
 
 class _CallOfMethodVariable(UntracedMethodVariable):

@@ -147,6 +147,11 @@ class PartialVariable(VariableTracker):
             return super().recipe(reconstruction)
         if self.value is not None:
             return Constant(self.value, "partial")
+        return reconstruction.shared(
+            self, lambda: self._make(reconstruction), fill=lambda: reconstruction.attributes(self)
+        )
+
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         assert isinstance(self.keywords, DictVariable)
         tracer = reconstruction.tracer
         arguments = tuple(map(reconstruction.recipe, self.arguments.unpack(tracer)))
@@ -155,8 +160,4 @@ class PartialVariable(VariableTracker):
             for key in self.keywords.keys(tracer)
         )
         function = reconstruction.recipe(self.function)
-        return reconstruction.shared(
-            self,
-            lambda: Call(Constant(functools.partial, "partial"), (function, *arguments), named),
-            fill=lambda: reconstruction.attributes(self),
-        )
+        return Call(Constant(functools.partial, "partial"), (function, *arguments), named)

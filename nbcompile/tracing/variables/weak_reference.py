@@ -70,5 +70,8 @@ class WeakReferenceVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
+        return reconstruction.shared(self, lambda: self._make(reconstruction))
+
+    def _make(self, reconstruction: Reconstructor) -> Recipe:
         given = tuple(map(reconstruction.recipe, (self.referent, *self.more)))
-        return reconstruction.shared(self, lambda: Call(Constant(weakref.ref, "ref"), given))
+        return Call(Constant(weakref.ref, "ref"), given)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import types
 
+import pytest
 import torch
 
 import nbcompile
 from nbcompile.tracing.variables import functions
 from tests.support.answers import check
+from tests.support.graphs import Graphs
 
 
 def test_functions_have_their_attributes():
@@ -134,3 +136,58 @@ def test_a_bound_method_is_compared_and_hashed_as_itself():
 
     adder, other = Adder(), Adder()
     assert nbcompile.compile(f, backend="eager")(torch.ones(1))[1:] == (True, False, True)
+
+
+class Scaled:
+    """An object that the programs below create."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def times(self, factor):
+        """Multiply by what the object holds at the call."""
+        return self.value * factor
+
+    @torch.compiler.disable
+    def not_traced(self, factor):
+        """Break the graph."""
+        return self.value * factor
+
+
+def _returned(x):
+    scaled = Scaled(x + 1)
+    return scaled.times, scaled, scaled.times
+
+
+def _stored(x):
+    scaled = Scaled(x + 1)
+    scaled.callback = scaled.times
+    scaled.value = scaled.value * 2
+    return scaled.callback, scaled, scaled.callback
+
+
+def _behind_a_break(x):
+    scaled = Scaled(x + 1)
+    method = scaled.times
+    torch._dynamo.graph_break()
+    return method, scaled, method
+
+
+def _called_at_a_break(x):
+    scaled = Scaled(x + 1)
+    seen = scaled.not_traced(3)
+    scaled.value = scaled.value + seen
+    return scaled.times, scaled, scaled.times
+
+
+@pytest.mark.parametrize(
+    ("function", "graphs"), [(_returned, 1), (_stored, 1), (_behind_a_break, 1), (_called_at_a_break, 2)]
+)
+def test_a_method_of_a_created_object_outlives_the_graph(function, graphs):
+    """It is bound to the object that eager mode would have; torch.compile runs the frame in eager mode."""
+    backend = Graphs()
+    method, scaled, again = nbcompile.compile(function, backend=backend)(torch.ones(2))
+    expected, of, other = function(torch.ones(2))
+    assert method.__self__ is scaled and method == again and (method is again) == (expected is other)
+    assert torch.equal(method(5), expected(5)) and torch.equal(scaled.value, of.value)
+    assert len(backend) == graphs

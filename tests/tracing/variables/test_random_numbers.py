@@ -11,6 +11,7 @@ import torch
 import torch.utils.checkpoint
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 outside = random.Random(5)
 bound = outside.uniform
@@ -229,6 +230,22 @@ def test_a_generator_without_a_seed_is_a_new_one_at_each_call():
 
     compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
     assert len({compiled(torch.zeros(1, dtype=torch.float64)).item() for _ in range(4)}) == 4
+
+
+def test_a_method_that_is_not_traced_breaks_the_graph_behind_the_draws():
+    """``choice``, ``shuffle``, ``sample`` and ``gauss`` of a new generator go on with its state, as in eager mode."""
+
+    def f(x):
+        generator = random.Random(3)
+        y = x * generator.randint(1, 9)
+        items = [1, 2, 3]
+        generator.shuffle(items)
+        return y, items, generator.choice(items), generator.sample(items, 2), generator.gauss(0, 1), generator.random()
+
+    graphs = Graphs()
+    x = torch.ones(2)
+    assert str(nbcompile.compile(f, backend=graphs)(x)) == str(f(x))
+    assert len(graphs) == 1
 
 
 def test_a_draw_in_a_branch_of_an_operator_is_rejected():
