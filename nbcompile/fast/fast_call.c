@@ -42,7 +42,9 @@ IF_EXPORTED char function_state(void) __asm__("_ZN2at4impl22PythonTorchFunctionT
 IF_EXPORTED const void *context(void) __asm__("_ZN2at13globalContextEv");
 IF_EXPORTED _Bool is_deterministic(const void *) __asm__("_ZNK2at7Context23deterministicAlgorithmsEv");
 IF_EXPORTED _Bool only_warns(const void *) __asm__("_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv");
-IF_EXPORTED _Bool allows_tf32(const void *) __asm__("_ZNK2at7Context15allowTF32CuBLASEv");
+/* Not allowTF32CuBLAS: that raises where the user set the precision of one backend. */
+IF_EXPORTED int precision(const void *, int backend, int operators) __asm__("_ZNK2at7Context16float32PrecisionENS_14Float32BackendENS_9Float32OpE");
+enum { CUDA = 1, MATRIX_PRODUCTS = 3 }; /* torch's Float32Backend and Float32Op */
 IF_EXPORTED char allows_fp16(const void *) __asm__("_ZNK2at7Context24allowFP16ReductionCuBLASEv");
 IF_EXPORTED char allows_bf16(const void *) __asm__("_ZNK2at7Context24allowBF16ReductionCuBLASEv");
 IF_EXPORTED int threads(void) __asm__("_ZN2at15get_num_threadsEv");
@@ -82,7 +84,7 @@ typedef struct {
 /* The state of the process, without autocast: that is in the keys of the thread, where these are the default ones. */
 typedef struct {
   int threads;
-  char grad, cached, functions, deterministic, warns, tf32, fp16, bf16, dtype, is_default;
+  char grad, cached, functions, deterministic, warns, precision, fp16, bf16, dtype, is_default;
 } State;
 
 typedef struct {
@@ -274,7 +276,7 @@ static State state_now(void) {
   now.threads = threads();
   now.grad = grad_mode(), now.cached = is_autocast_cached(), now.functions = function_state(), now.dtype = default_dtype();
   now.deterministic = is_deterministic(of), now.warns = only_warns(of);
-  now.tf32 = allows_tf32(of), now.fp16 = allows_fp16(of), now.bf16 = allows_bf16(of);
+  now.precision = precision(of, CUDA, MATRIX_PRODUCTS), now.fp16 = allows_fp16(of), now.bf16 = allows_bf16(of);
   return now;
 }
 
@@ -757,7 +759,7 @@ static PyObject *keys_of_thread(PyObject *module, PyObject *unused) {
 
 /* read_state(): read the fields of State one by one from now on. Return whether torch has all of these functions. */
 static PyObject *read_state(PyObject *module, PyObject *unused) {
-  knows_state = grad_mode && is_autocast_cached && function_state && context && is_deterministic && only_warns && allows_tf32 &&
+  knows_state = grad_mode && is_autocast_cached && function_state && context && is_deterministic && only_warns && precision &&
                 allows_fp16 && allows_bf16 && threads && default_dtype;
   return PyBool_FromLong(knows_state);
 }

@@ -159,8 +159,9 @@ def _product(build: Builder, left: Value, right: Value, rows: Sequence[Index], d
         at_position(right, (*batch_index, reduction_variable(0), variables[-1]), ranges),
     )
     name, nodes = build.fresh("buf"), merge_nodes(left.from_nodes, right.from_nodes, build.origin())
-    # As for the library: tf32 only where the user allowed it.
-    kind = "dot_tf32" if left.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32 else "dot"
+    # As for the library: tf32 only where the user allowed it. (``allow_tf32`` raises where this is set.)
+    allowed = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    kind = "dot_tf32" if left.dtype == torch.float32 and allowed else "dot"
     body = apply("mul", *factors)
     build.add(
         ir.Reduction(name, dtype, left.device, contiguous(size), body, kind, (depth,), torch.float32, nodes)

@@ -4,6 +4,7 @@ In torch: tests of guards, test/dynamo/test_guard_manager.py.
 """
 
 import contextlib
+import functools
 import gc
 import inspect
 import sys
@@ -228,6 +229,7 @@ def test_what_is_looked_up_is_what_the_dict_has_now():
     assert seen() == [(False, True)] * 2
 
 
+MATMUL = (torch.backends.cuda.matmul, "fp32_precision")
 STATES = {
     "grad mode": torch.no_grad,
     "inference mode": torch.inference_mode,
@@ -239,6 +241,7 @@ STATES = {
     "threads": lambda: setting(torch.set_num_threads, torch.get_num_threads(), torch.get_num_threads() + 1),
     "deterministic": lambda: setting(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled()),
     "precision": lambda: setting(torch.set_float32_matmul_precision, "highest", "medium"),
+    "precision of CUDA alone": lambda: setting(functools.partial(setattr, *MATMUL), getattr(*MATMUL), "tf32"),
     "half": lambda: setting(torch._C._set_cublas_allow_fp16_reduced_precision_reduction, *halves("fp16")),
     "bfloat": lambda: setting(torch._C._set_cublas_allow_bf16_reduced_precision_reduction, *halves("bf16")),
 }

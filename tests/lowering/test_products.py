@@ -157,16 +157,17 @@ def test_a_cpu_has_the_library_alone():
     assert products(lowered(lambda x, w: x @ w, X, W, device=None)) == []
 
 
-def test_tf32_only_where_eager_may():
-    """TF32 is used only if ``torch.backends.cuda.matmul.allow_tf32`` is set."""
+@pytest.mark.parametrize(("setting", "value"), [("allow_tf32", True), ("fp32_precision", "tf32")])
+def test_tf32_only_where_eager_may(setting, value):
+    """TF32 is used only if ``torch.backends.cuda.matmul`` allows it, by its old or its new setting."""
     assert products(lowered(torch.mm, X, W))[0].kind == "dot"
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
+    before = getattr(torch.backends.cuda.matmul, setting)
+    setattr(torch.backends.cuda.matmul, setting, value)
     try:
         assert products(lowered(torch.mm, X, W))[0].kind == "dot_tf32"
         assert products(lowered(torch.mm, X.half(), W.half()))[0].kind == "dot"
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        setattr(torch.backends.cuda.matmul, setting, before)
 
 
 def test_an_input_that_the_product_reads_is_not_overwritten_meanwhile():
