@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.aot import rounded_steps
+from nbcompile.aot import copied_views, rounded_steps
 from nbcompile.aot.rounded_steps import with_rounded_steps
 from nbcompile.torch_internals.operators import has_decomposing_kernel
 
@@ -108,6 +108,7 @@ def default_table() -> Table:
     return (
         chosen
         | {torch.ops.aten.roll.default: _roll}
+        | copied_views.table()
         | {overload: _with_contiguous_result(overload) for overload in isin}
         | {operator: with_rounded_steps(operator, chosen.get(operator)) for operator in rounded_steps.DEFINITIONS}
     )
