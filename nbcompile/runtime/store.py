@@ -295,10 +295,16 @@ def _install(draft: Path, path: Path) -> Path:
         if target.is_dir() and not target.is_symlink():
             private = Path(tempfile.mkdtemp(dir=_private(str(path.parent), f"{target.name} is a folder")))
             return Path(shutil.move(draft, private / path.name))
-    # The old checksum is removed first and the new one written last, so that readers in between find no entry.
-    digest_path.unlink(missing_ok=True)
-    draft.replace(path)
-    _write(digest_path, digest)
+    # Written before anything is renamed: a full disk rejects it here, and no file is left without its checksum.
+    digest_draft = _drafted(digest_path, digest)
+    try:
+        # The old checksum is removed first and the new one renamed last, so that readers in between find no entry.
+        digest_path.unlink(missing_ok=True)
+        draft.replace(path)
+        digest_draft.replace(digest_path)
+    except BaseException:
+        digest_draft.unlink(missing_ok=True)
+        raise
     return path
 
 
@@ -329,12 +335,13 @@ def _private(folder: str, reason: str) -> Path:
     return Path(folder)
 
 
-def _write(path: Path, text: str) -> None:
+def _drafted(path: Path, text: str) -> Path:
+    """The text in a file next to its path, to be renamed to it."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:8]}-", suffix=DRAFT)
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return Path(name)

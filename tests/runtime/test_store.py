@@ -1,5 +1,7 @@
 """An entry of the kernel store is complete or absent."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -63,6 +65,25 @@ def test_an_interrupt_around_a_build_leaves_nothing(monkeypatch, owner, name, fi
         store.add(key, ".so", lambda draft: draft.write_text("text"))
     assert not interrupts
     assert not list(store.directory().rglob(f"{key[:8]}-*"))
+
+
+def test_a_disk_that_is_full_at_the_checksum_leaves_nothing(monkeypatch):
+    """The kernel was built, but its checksum could not be written: no kernel is left that nothing can load."""
+    key, opened = store.key_of("full"), os.fdopen
+
+    def full(descriptor, *how):
+        opened(descriptor, *how).close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fdopen", full)
+        store.add(key, ".so", lambda draft: draft.write_bytes(b"kernel"))
+    assert [path for path in store.directory().rglob("*") if path.is_file()] == []
+    store.add(key, ".so", lambda draft: draft.write_bytes(b"kernel"))
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fdopen", full)
+        store.add(key, ".so", lambda draft: draft.write_bytes(b"kernel"))
+    assert store.fetch(key, ".so") is not None  # an entry that was there already stays
 
 
 def test_what_a_killed_compiler_writes_late_is_not_created():

@@ -73,11 +73,11 @@ def load_cache_artifacts(content: bytes) -> CacheArtifacts:
     members = _checked(content)
     functions = {path: whole for path, whole in members.items() if isinstance(path, Path)}
     kernels = {name: whole for name, whole in members.items() if isinstance(name, tuple)}
-    # Kernels first, and the record of a function before its entry: an entry that is found has all that it needs.
+    # Kernels first: an entry that is found has all that it needs.
     for (key, suffix), whole in kernels.items():
         store.add(key, suffix, functools.partial(_write, whole))
-    for path in sorted(functions, key=lambda file: file.suffix != ".page"):
-        storage.install(path, functions[path])
+    for entry in sorted({path.with_suffix(".json") for path in functions}):
+        storage.install(entry, functions.get(entry), functions.get(entry.with_suffix(".page")))
     return CacheArtifacts(len(functions), len(kernels), sum(map(len, members.values())))
 
 

@@ -20,6 +20,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,13 +130,8 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
     where = folder(key) if where is None else where
     entry = where / f"{name}.json"
     try:
-        where.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The record first: an entry that is found has its record.
-        if record is not None:
-            _write(entry.with_suffix(".page"), json.dumps(record).encode())
-        _write(entry, text)
+        _write_both(entry, text, None if record is None else json.dumps(record).encode())
     except (OSError, ValueError) as error:
-        _remove_orphan(entry)
         warn("not written", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
@@ -181,14 +177,14 @@ def is_complete(path: Path, whole: bytes) -> bool:
     return checksum == _checksum(path, text)
 
 
-def install(path: Path, whole: bytes) -> None:
-    """Write a complete file of another store, at the same path in this one.
+def install(entry: Path, whole: bytes | None, record: bytes | None) -> None:
+    """Write the complete files of an entry and its record of another store, at the same paths in this one.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: a file cannot be written; an entry that was not here before leaves nothing.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write(path, whole.partition(b"\n")[2])
+    text, page = (None if each is None else each.partition(b"\n")[2] for each in (whole, record))
+    _write_both(entry, text, page)
 
 
 def size(where: Path | None = None) -> int:
@@ -227,6 +223,23 @@ def warn(kind: str, text: str) -> None:
         users_line.warn(text, errors.StoreWarning)
 
 
+def _write_both(entry: Path, text: bytes | None, record: bytes | None) -> None:
+    page = entry.with_suffix(".page")
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The record first: an entry that is found has its record.
+        if record is not None:
+            _write(page, record)
+        if text is not None:
+            _write(entry, text)
+        # A process that failed to write the same entry may have removed the record before the entry was here.
+        if record is not None and not page.exists():
+            _write(page, record)
+    except (OSError, ValueError):
+        _remove_orphan(entry)
+        raise
+
+
 def _write(path: Path, text: bytes) -> None:
     # Written under another name and renamed, which is atomic: a reader sees the whole file or none.
     descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=store.DRAFT)
@@ -240,19 +253,26 @@ def _write(path: Path, text: bytes) -> None:
 
 
 def _remove_orphan(entry: Path) -> None:
-    """Remove the record of an entry that was not written: on a full disk it would take room until it is abandoned."""
-    if not os.path.lexists(entry):  # a process that compiled the same may have written it
-        store.discard(entry.with_suffix(".page"))
-        with contextlib.suppress(OSError):
-            entry.parent.rmdir()  # only where it is empty
+    """Remove the record of an entry that is not here: on a full disk it would take room until it is abandoned."""
+    page, renamed = entry.with_suffix(".page"), entry.parent / f"{secrets.token_hex(8)}{store.DRAFT}"
+    if os.path.lexists(entry):  # a process that compiled the same may have written it
+        return
+    with contextlib.suppress(OSError):
+        # Renamed before the entry is looked up again. If another process writes the entry before this look-up, the
+        # record returns; if it writes the entry afterwards, it notices that the record is missing.
+        page.replace(renamed)
+        if os.path.lexists(entry):
+            renamed.replace(page)
+        else:
+            store.discard(renamed)
+    with contextlib.suppress(OSError):
+        entry.parent.rmdir()  # only where it is empty
 
 
 def _remove(path: Path) -> None:
-    for file in (path, path.with_suffix(".page")):
-        with contextlib.suppress(OSError):
-            file.unlink()
     with contextlib.suppress(OSError):
-        path.parent.rmdir()  # only where it is empty
+        path.unlink()
+    _remove_orphan(path)
 
 
 def _by_age(where: Path, pattern: str) -> list[Path]:

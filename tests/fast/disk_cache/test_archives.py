@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -291,3 +293,25 @@ def test_equal_stores_make_equal_archives(stores):
     paths = store.used()
     assert archives.pack([], paths) == archives.pack([], paths)
     assert len(paths) == 4
+
+
+@pytest.mark.parametrize("suffix", [".page", ".json"])
+def test_a_full_disk_leaves_whole_entries_alone(stores, monkeypatch, tmp_path, suffix):
+    """Of two functions, the one whose file finds no room leaves nothing; the other one is installed, or not begun."""
+    for key in ("01" * 12, "23" * 12):
+        assert storage.add(key, {"guards": []}, {"frame": 1})
+    content, written, full = nbcompile.save_cache_artifacts(), storage._write, []
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "other"))
+
+    def second_is_rejected(path, text):
+        full.extend([path] * (path.suffix == suffix))
+        if len(full) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written(path, text)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(storage, "_write", second_is_rejected)
+        nbcompile.load_cache_artifacts(content)
+    assert len(full) == 2
+    left = sorted(storage.directory().rglob("*.*"))
+    assert left == [full[0].with_suffix(".json"), full[0].with_suffix(".page")]

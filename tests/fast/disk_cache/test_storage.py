@@ -148,3 +148,68 @@ def test_a_full_disk_leaves_nothing_of_an_entry(tmp_path, monkeypatch, suffix, n
         patch.setattr(storage, "_write", full)
         assert not storage.add(KEY, {"guards": []}, {"frame": 2}, where)
     assert sorted(path.suffix for path in where.iterdir()) == [".json", ".page"]
+
+
+def test_a_record_stays_with_an_entry_that_another_process_writes_meanwhile(tmp_path, monkeypatch):
+    """Two processes write one entry, and one of them fails: the record of the other is not removed, at any moment."""
+    monkeypatch.setattr(storage, "_warned", set())
+    where, looks_up, written = tmp_path / KEY, os.path.lexists, storage._write
+
+    def other_process():
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "_write", written)
+            patch.setattr(os.path, "lexists", looks_up)
+            assert storage.add(KEY, {"guards": []}, {"frame": 1}, where)
+
+    def full(path, text):
+        if path.suffix == ".json":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written(path, text)
+
+    for moment in (1, 2):
+        calls = []
+
+        def slow(path, moment=moment, calls=calls):
+            found = looks_up(path)
+            calls.append(path)
+            if len(calls) == moment:
+                other_process()
+            return found
+
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            patch.setattr(storage, "_write", full)
+            patch.setattr(os.path, "lexists", slow)
+            assert not storage.add(KEY, {"guards": []}, {"frame": 1}, where)
+        assert len(calls) >= 2
+        assert sorted(path.suffix for path in where.iterdir()) == [".json", ".page"]
+        for path in where.iterdir():
+            path.unlink()
+
+
+def test_a_record_that_another_process_removes_is_written_again(tmp_path, monkeypatch):
+    """A process that failed removes the record before this one has written the entry."""
+    where, written = tmp_path / KEY, storage._write
+
+    def after_the_other(path, text):
+        if path.suffix == ".json":
+            storage._remove_orphan(path)
+            where.mkdir(exist_ok=True)
+        written(path, text)
+
+    monkeypatch.setattr(storage, "_write", after_the_other)
+    assert storage.add(KEY, {"guards": []}, {"frame": 1}, where)
+    assert sorted(path.suffix for path in where.iterdir()) == [".json", ".page"]
+
+
+def test_an_entry_that_returns_while_it_is_removed_keeps_its_record(entry, monkeypatch):
+    """The oldest entry of a key is removed, and another process writes it again before its record is removed."""
+    removes = storage._remove_orphan
+
+    def late(path):
+        assert storage.add(KEY, {"guards": []}, {"frame": 1})
+        removes(path)
+
+    monkeypatch.setattr(storage, "_remove_orphan", late)
+    storage._remove(entry)
+    assert storage.record(entry) == {"frame": 1}
