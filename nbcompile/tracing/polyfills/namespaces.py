@@ -55,9 +55,15 @@ def text(namespace: Any) -> str:
     return f"{name}({', '.join(items)})"
 
 
+def reduced(namespace: Any) -> tuple[Any, ...]:
+    """``SimpleNamespace.__reduce__``: the state is the namespace's own dict."""
+    return type(namespace), (), namespace.__dict__
+
+
 METHODS: dict[str, Any] = {
     "__init__": initialise if sys.version_info < (3, 13) else initialise_from_mapping,
     "__eq__": is_equal,
     "__ne__": is_unequal,
     "__repr__": text,
+    "__reduce__": reduced,
 }

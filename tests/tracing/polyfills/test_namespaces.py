@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import types
 
@@ -113,7 +114,35 @@ def matched(x):
     return x
 
 
-WHOLE = [attributes, deletes, keywords, windows, texts, comparisons, subclasses, positional, by_new, matched]
+def reduced(x):
+    made, sub = types.SimpleNamespace(a=x, b=2), Doubled(a=1)
+    cls, arguments, state = made.__reduce__()
+    state["c"] = 3
+    kinds = cls is types.SimpleNamespace, arguments, state is vars(made), sub.__reduce__() == (Doubled, (), {"a": 1})
+    return state["a"] + made.c, kinds, made.__reduce_ex__(4)[2]["b"], len(sub.__reduce_ex__(2))
+
+
+def copies(x):
+    made = types.SimpleNamespace(a=x, b=[1], own=types.SimpleNamespace(c=2))
+    twin, whole = copy.copy(made), copy.deepcopy(types.SimpleNamespace(b=made.b, own=made.own))
+    twin.b.append(2)
+    twin.d = 4
+    whole.b.append(3)
+    whole.own.c += 5
+    same = twin is made, twin == made, twin.b is made.b, twin.own is made.own, whole.own == made.own
+    return twin.a + twin.d, made, twin, whole, same, hasattr(made, "d")
+
+
+def copies_of_subclasses(x):
+    doubled, counted = copy.copy(Doubled(a=1)), copy.deepcopy(Doubled(a=[2]))
+    doubled.b = 3
+    return x + doubled.a + doubled.b, doubled, counted
+
+
+WHOLE = [
+    attributes, deletes, keywords, windows, texts, comparisons, subclasses, positional, by_new, matched, reduced, copies,
+    copies_of_subclasses,
+]  # fmt: skip
 
 
 def of(value):
@@ -242,3 +271,37 @@ def test_python_errors_name_the_module_of_the_class():
         for cls in (types.SimpleNamespace, Doubled):
             nbcompile.reset()
             assert of(nbcompile.compile(f, backend="eager")(x, cls, ask)) == of(f(x, cls, ask))
+
+
+def copies_of(x, given):
+    twin, whole = copy.copy(given), copy.deepcopy(given)
+    twin.a = 7
+    whole.b.append(8)
+    return x + len(given.b), twin, whole, vars(twin) == vars(given)
+
+
+def test_an_input_is_copied():
+    """The copies are the caller's own objects; the input stays as it is, and a change of it compiles again."""
+    x, compiled = torch.ones(1), nbcompile.compile(copies_of, backend="eager", fullgraph=True)
+    given = types.SimpleNamespace(a=1, b=[2])
+    for change in ({}, {"c": 3}, {"b": [4, 5]}):
+        vars(given).update(change)
+        before = of(given)
+        found = compiled(x, given)
+        assert of(found) == of(copies_of(x, given))
+        assert of(given) == before
+        assert found[1].b is given.b
+        assert found[2].b is not given.b
+
+
+def test_a_class_whose_constructor_needs_arguments_cannot_be_copied():
+    """A copy calls the class without arguments: the error is eager mode's."""
+
+    def f(x):
+        try:
+            copy.copy(Counted(1))
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = torch.ones(1)
+    assert of(nbcompile.compile(f, backend="eager")(x)) == of(f(x))
