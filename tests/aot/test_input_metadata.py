@@ -167,3 +167,22 @@ def test_sizes_of_a_wrapper(method):
     expected = program(eagers)
     assert (type(expected), ours.shape, ours.stride()) == (Wrapper, eagers.shape, eagers.stride())
     assert ours.inner.tolist() == eagers.inner.tolist()
+
+
+@pytest.mark.parametrize("operator", ["squeeze_", "unsqueeze_", "t_"])
+def test_a_view_whose_memory_has_a_size_of_its_own_runs_as_captured(monkeypatch, operator):
+    """From torch 2.15 on such operators compare with that size, which AOTAutograd knows no node for."""
+    monkeypatch.setattr(input_metadata, "COMPARES_WITH_MEMORY", True)
+    memory = torch.arange(90.0)
+
+    def changed(x):
+        getattr(x, operator)(*([0] if operator == "unsqueeze_" else []))
+        return x + 1
+
+    compiled = nbcompile.compile(changed, dynamic=True)
+    for make in (lambda: memory.view(6, 15)[:, 3:], lambda: memory.view(5, 18)[:, 4:], lambda: torch.ones(3, 4)):
+        one, other = make(), make()
+        assert torch.equal(compiled(one), changed(other))
+        assert (one.shape, one.stride()) == (other.shape, other.stride())
+    record = nbcompile.explain(changed, dynamic=True)(memory.view(6, 15)[:, 3:])
+    assert input_metadata.OF_UNKNOWN_MEMORY in str(record).replace("\n    ", " ")
