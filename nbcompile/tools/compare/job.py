@@ -74,13 +74,25 @@ class CannotSendError(TypeError):
     """A value cannot be pickled; the message says which, and what to do."""
 
 
+_MATMULS: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+
+
+def _matmul_precision() -> str | None:
+    """The precision of all libraries; None where the user set that of one of them, and torch's function raises."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None
+
+
 def process_settings() -> dict[str, Any]:
     """Settings of this process on which results and graphs depend."""
     return {
         "path": list(sys.path), "folder": str(Path.cwd()), "default_dtype": torch.get_default_dtype(),
         "threads": torch.get_num_threads(), "grad": torch.is_grad_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "matmul_precision": torch.get_float32_matmul_precision(), "texts": _cell_texts(),
+        "matmul_precision": _matmul_precision(),
+        "precisions": [each.fp32_precision for each in _MATMULS], "texts": _cell_texts(),
     }  # fmt: skip
 
 
@@ -92,7 +104,11 @@ def apply_settings(settings: Mapping[str, Any]) -> None:
     torch.set_num_threads(settings["threads"])
     torch.set_grad_enabled(settings["grad"])
     torch.use_deterministic_algorithms(settings["deterministic"])
-    torch.set_float32_matmul_precision(settings["matmul_precision"])
+    if settings["matmul_precision"] is not None:
+        torch.set_float32_matmul_precision(settings["matmul_precision"])
+    for matmul, precision in zip(_MATMULS, settings["precisions"], strict=True):
+        if matmul.fp32_precision != precision:
+            matmul.fp32_precision = precision
     for name, lines in settings["texts"].items():
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
 
