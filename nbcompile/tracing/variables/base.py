@@ -53,11 +53,15 @@ TYPE_ERRORS = {
 
 
 class VariableTracker:
-    """Tracker of one value; every operation of the base class is a graph break."""
+    """Tracker of one value.
+
+    An operation that a subclass does not implement raises Python's error if the value's class lacks it, and breaks
+    the graph otherwise.
+    """
 
     source: Source | None = None
     was_raised = False
-    """True of an exception that the traced code raised."""
+    """True for an exception that the traced code raised."""
     created_at: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
@@ -81,7 +85,7 @@ class VariableTracker:
         return False
 
     def constant(self) -> object:
-        """The value itself, if all of it is known while tracing."""
+        """The value itself; only for a tracker of which :meth:`is_constant` is true."""
         raise AssertionError(f"{self.describe()} is no constant")
 
     def proxy(self) -> object:
@@ -95,7 +99,11 @@ class VariableTracker:
         return type(self).proxy is not VariableTracker.proxy
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        """Key of the value in a dict or set: equal keys, equal values."""
+        """Key that represents the value in a dict or set: values with equal keys are one key of the program's dict.
+
+        Raises:
+            Unhashable: the value has no hash.
+        """
         if self.is_unhashable():
             raise Unhashable(f"unhashable type: '{self.error_name()}'")
         if self.is_constant():
@@ -161,17 +169,18 @@ class VariableTracker:
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         """``del value[key]``."""
         cls = self.python_type()
+        # For an integer, CPython asks the class's slots for sequences, whose error is worded otherwise.
         is_sequence = cls.__flags__ & HEAP_TYPE or hasattr(cls, "__len__")
         if is_sequence and issubclass(key.python_type(), int) and self.lacks("__delitem__"):
             tracer.raise_exception(TypeError, f"'{self.error_name()}' object doesn't support item deletion")
         self._raise_missing(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:
-        """True if the class declares that it is not iterable."""
+        """True if the class is known to have neither ``__iter__`` nor ``__getitem__``."""
         return self.lacks("__iter__", "__getitem__")
 
     def check_iterable(self, tracer: Tracer) -> None:
-        """Raise the error of ``iter(value)``, if the class declares that it is not iterable."""
+        """Raise the error of ``iter(value)``, if the class is not iterable."""
         if self.cannot_be_iterated():
             tracer.raise_exception(TypeError, TYPE_ERRORS["__iter__"].format(self.error_name()))
 
@@ -212,7 +221,7 @@ class VariableTracker:
         return items
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
-        """All items, for a list or tuple: also calls the ``__len__`` of a class, as CPython does."""
+        """All items, for a new list or tuple; calls a ``__len__`` in Python, too, as CPython does."""
         return self.unpack_keeping_deferred(tracer)
 
     def unpack_keeping_deferred(self, tracer: Tracer) -> list[VariableTracker]:
@@ -236,10 +245,10 @@ class VariableTracker:
         return self.source is None and self.identity() is self
 
     def identity(self) -> object:
-        """Identity under which mutations are recorded. Several trackers may share that of one class."""
+        """Key under which mutations are recorded: trackers of the same object (of a class, say) return the same one."""
         return self
 
-    # -- afterwards ----------------------------------------------------------------------
+    # -- reconstruction ------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         """Recipe by which the residual program reconstructs the value."""
@@ -283,7 +292,7 @@ class VariableTracker:
             return False
 
     def no_method(self, name: str) -> NoReturn:
-        """Break: a method that is not traced."""
+        """Break the graph: the method is not traced."""
         raise breaks.unsupported(
             breaks.UNSUPPORTED_METHOD, f"call_method {self.describe()} {name}", name=name, type=self.type_name()
         )
@@ -348,7 +357,7 @@ class LazyVariable(VariableTracker):
 
 
 def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """The tracker of a lazy one; any other one itself."""
+    """The tracker that a lazy one resolves to; any other tracker itself."""
     return tracker.realise(tracer) if isinstance(tracker, LazyVariable) else tracker
 
 
@@ -358,7 +367,7 @@ def is_deferred(tracker: VariableTracker) -> bool:
 
 
 def realise_unless_deferred(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """The tracker itself if its value is deferred, else that of its value, which is guarded from now on."""
+    """The tracker itself if its value is deferred, else the realised one, whose value is guarded from now on."""
     return tracker if is_deferred(tracker) else realise(tracer, tracker)
 
 

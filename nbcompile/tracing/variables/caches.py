@@ -88,8 +88,9 @@ class CacheVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         given = tuple(realise(tracer, argument) for argument in arguments)
         named = {name: realise(tracer, value) for name, value in keywords.items()}
+        # With ``maxsize=0`` CPython computes no key: the program's ``__hash__`` is not called, so it is not traced.
         key = self._key(tracer, given, named) if self.maxsize != 0 else None
-        found = self.entries.get(key) if self.maxsize != 0 else None  # a ``__hash__`` of the program is traced
+        found = self.entries.get(key) if self.maxsize != 0 else None
         tracer.side_effects.mark_mutated(tracer, self)
         if found is not None:
             self.hits += 1

@@ -38,16 +38,17 @@ def expect_class(tracer: Tracer, cls: type, value: VariableTracker) -> ClassVari
 
 
 def _is_traced(cls: type, new: type) -> bool:
+    """True if an assignment that changes the class of an object is supported."""
     classes = (cls, new)
-    # Changes are replayed in the order of the first change of each attribute, all by one function.
+    # The side effects on one object are replayed together, by one setter and one deleter, whichever class it had.
     if any(class_lookup(cls, name) is not class_lookup(new, name) for name in STORES_IN_PYTHON):
         return False
     if issubclass(cls, torch.nn.Module) is not issubclass(new, torch.nn.Module):
         return False
-    # Classes whose empty object would run code, and classes without an empty object.
+    # ``expect_class`` creates an empty object: a ``__del__`` would run, and an abstract class has none.
     return not any(hasattr(each, "__del__") or getattr(each, "__abstractmethods__", None) for each in classes)
 
 
 def is_class_slot(found: object) -> bool:
-    """True of ``object.__class__`` itself, which no property of the program hides."""
+    """True for ``object.__class__`` itself, which no property of the program hides."""
     return isinstance(found, types.GetSetDescriptorType) and found is vars(object)["__class__"]

@@ -64,7 +64,7 @@ def is_class_member(cls: type, name: str) -> bool:
 
 
 def is_fixed(cls: type, name: str) -> bool:
-    """True if an attribute is a constant that no object of the class ever changes: it is read, and guarded."""
+    """True if an attribute in C never changes during an object's life, so that its value can be read and guarded."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) and found in _FIXED
 

@@ -68,7 +68,8 @@ class ModuleVariable(VariableTracker):
         own_rules = type(self.value).__setattr__ is not types.ModuleType.__setattr__ or is_data_descriptor(descriptor)
         if own_rules and not is_flag:
             super().set_attribute(tracer, name, value)
-        # One variable under two names. A flag (``torch.backends.cudnn.benchmark``) is set by the descriptor.
+        # An attribute of a module is the global variable of its functions: both names have one store. A flag
+        # (``torch.backends.cudnn.benchmark``) is set by the descriptor.
         owner = self if is_flag else None
         tracer.side_effects.store_global(tracer, self.value.__dict__, name, value, owner)
 
@@ -222,9 +223,8 @@ class ClassVariable(VariableTracker):
         return super().call_method(tracer, name, arguments, keywords)
 
     def _subclasses(self, tracer: Tracer) -> ListVariable:
-        """The list of subclasses, which each call creates anew: its items are inputs, and the list is not."""
-        # The list of subclasses is created anew at each call: its length and its items are guarded, not
-        # the list itself.
+        """The list of subclasses: its items have sources, the list has none."""
+        # CPython creates a new list at each call: its length and its items are guarded, not the list itself.
         subclasses: list[type] = self.value.__subclasses__()
         address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
         source = NoArgsCallSource(AttrSource(address, "__subclasses__"))

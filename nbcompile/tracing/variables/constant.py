@@ -33,7 +33,7 @@ SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), ty
 
 
 def is_constant_value(value: object) -> bool:
-    """True if a real value is of a constant kind."""
+    """True if a real value is tracked as a constant: it is immutable, and so are all of its parts."""
     if type(value) in SCALARS or is_instance(
         value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
@@ -47,7 +47,7 @@ def is_constant_value(value: object) -> bool:
 
 
 _WHERE_CODE_IS = ("co_filename", "co_firstlineno", "co_lines", "co_linetable", "co_positions")
-"""Equal functions may be in other files, or on other lines of them."""
+"""Attributes of code that may differ in a later process: an equal function may be in another file, on another line."""
 
 
 class ConstantVariable(VariableTracker):

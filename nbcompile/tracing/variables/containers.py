@@ -98,6 +98,7 @@ class ContainerVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
         if base is not None and not _takes(base, name, len(arguments), tuple(keywords)):
+            # A call of the real method, on an empty instance with as many arguments, raises Python's own TypeError.
             nothing = [*_owner_of(base, name), *[None] * len(arguments)]
             tracer.evaluate(getattr(base, name), nothing, dict.fromkeys(keywords))
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)

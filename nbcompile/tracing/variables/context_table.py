@@ -43,7 +43,7 @@ from nbcompile.tracing.variables.setting_contexts import Settings, SettingVariab
 PROFILERS = (torch.autograd.profiler.record_function, torch.autograd.profiler.profile, torch.profiler.profile)
 
 SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager")
-"""torch's classes by name: a program that has one has imported its module."""
+"""Classes of torch that are compared by name: only programs that use them import their module, which is slow."""
 UNDERSTOOD = (
     torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode, torch.autocast,
     contextlib.nullcontext, marks.error_on_graph_break, marks.patch_dynamo_config, Settings,
@@ -55,7 +55,7 @@ def from_object(value: object, source: Source | None) -> ContextVariable | None:
     """The tracker of an existing manager, if its class is supported."""
     if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
         return SettingVariable(value, source)
-    # The patterns below would read the ``__class__`` of any other value.
+    # Class patterns read ``value.__class__``, which may run code of the program: first the real class is compared.
     if not is_instance(value, UNDERSTOOD):
         return None
     match value:
@@ -106,6 +106,8 @@ Maker = Callable[[Tracer, tuple[object, ...], dict[str, object]], VariableTracke
 
 
 def _no_grad(cls: type, value: bool) -> Maker:
+    """Function that creates the trackers of ``no_grad`` and ``enable_grad``."""
+
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
         # ``torch.no_grad(f)`` and ``@torch.no_grad`` without parentheses decorate the function.
         if arguments and callable(arguments[0]):
@@ -146,6 +148,8 @@ def _autocast(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str,
 
 
 def _autocast_on(device: str) -> Maker:
+    """Function that creates the trackers of a class with the device in its name: it has no such parameter."""
+
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
         names = ("enabled", "dtype", "cache_enabled")
         return AutocastVariable((device,), {**dict(zip(names, arguments, strict=False)), **keywords})

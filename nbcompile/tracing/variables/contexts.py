@@ -55,7 +55,7 @@ class ContextVariable(VariableTracker):
         raise NotImplementedError
 
     def exit(self, tracer: Tracer) -> None:
-        """``__exit__``: restore it likewise."""
+        """``__exit__``: restore the state, in the tracer and in the graph."""
         raise NotImplementedError
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -124,7 +124,10 @@ class DecoratedVariable(VariableTracker):
 
 
 def decorated(tracer: Tracer, context: ContextVariable, function: VariableTracker) -> VariableTracker:
-    """A function in a manager; for a generator function, a manager with clones is entered around each step."""
+    """Tracker of a function that a manager decorates.
+
+    A manager of torch that has a ``clone`` is entered around each step of a generator function, not around its call.
+    """
     function = realise(tracer, function)
     code = getattr(function, "code", None)
     if context.at_call() is not context and isinstance(code, types.CodeType) and code.co_flags & inspect.CO_GENERATOR:
@@ -139,7 +142,7 @@ def raise_unknown_state(manager: ContextVariable) -> NoReturn:
 
 
 def expect_distinct(entered: Sequence[ContextVariable]) -> None:
-    """Forbid a break in two blocks of one manager: the resume function would enter two, with a state each."""
+    """Check that no two active blocks have one manager: the resume function would enter two, with a state each."""
     for position, manager in enumerate(entered):
         if manager.keeps_entry and manager in entered[:position]:
             raise_unknown_state(manager)
@@ -222,7 +225,7 @@ class ExitVariable(VariableTracker):
         return type(contextlib.nullcontext().__exit__)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        """The bound exit function of a manager that stays entered: a generator is suspended inside of its block."""
+        """Recipe of the bound ``__exit__`` of a manager that stays entered: a generator is suspended in its block."""
         context = self.context
         if isinstance(context, ContextVariable):
             manager = context.recipe_of_entered(reconstruction)

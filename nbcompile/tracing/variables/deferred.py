@@ -2,7 +2,7 @@
 
     r = math.gcd(n, 6)     no node, no guard: the residual program calls math.gcd
     return x + n, r
-    return x + r           a graph needs the number now: a graph break, behind which it is an int like any other
+    return x + r           a graph needs the number now: a graph break, after which it is an int like any other
 
 The function is pure, its result is of the same type for all values, and it does not raise: the code that creates a
 deferred value adds the guards for this.
@@ -49,8 +49,8 @@ class DeferredVariable(LazyVariable):
         return self.realised
 
     def _breaks(self, tracer: Tracer) -> bool:
-        # A graph for each number is what a break avoids. Texts are guarded by their value behind it, too, and of a
-        # condition there are two values.
+        # A break avoids one graph for each number. It would not help with a text, whose value the resume function
+        # guards, too, nor with conditions, which have two values.
         if isinstance(self.value, str) or all(number.python_type() is bool for number in self.numbers()):
             return False
         output = tracer.output

@@ -27,7 +27,7 @@ class DequeVariable(ListVariable):
 
     cls: type = collections.deque
     moves = 0
-    """Number of changes after which iterators over it raise; replacing an item is no such change."""
+    """Number of changes after which iterators over the deque raise an error; replacing an item is no such change."""
 
     def __init__(
         self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None
@@ -115,7 +115,7 @@ class DequeVariable(ListVariable):
 
     def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> WatchingIteratorVariable:
         cls = type(step(collections.deque()))
-        # It also detects that an item was added and another one removed.
+        # A count of changes, not the length, which is the same after an item was added and another one removed.
         return WatchingIteratorVariable(self, items, cls, lambda: self.moves, "deque mutated during iteration")
 
     def mark_mutated(self, tracer: Tracer) -> None:

@@ -50,7 +50,7 @@ def iterator_over(
     else:
         message = "dictionary changed size during iteration"
         iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: len(owner.entries), message)
-        # By the objects of the keys: one that was deleted and inserted again is another entry of the table.
+        # The key objects are compared: a key that was deleted and inserted again is a new entry of the hash table.
         iterator.watching(lambda: tuple([key for key, _ in owner.entries.values()]))
     iterator.read = None if which == "keys" else read
     return iterator

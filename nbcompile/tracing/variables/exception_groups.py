@@ -3,7 +3,7 @@
     ExceptionGroup("m", [])                  ValueError, with Python's own message
     BaseExceptionGroup("m", [KeyError()])    an ExceptionGroup
 
-In torch: nothing; groups end the graph there. Read next: nbcompile/tracing/calls/construction.py
+In torch: nothing; groups break the graph there. Read next: nbcompile/tracing/calls/construction.py
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Argument
     """
     if not issubclass(cls, BaseExceptionGroup):
         return cls
+    # The checks depend on the name and the bases of the class: one without code of the program is called instead.
     builtin = builtin_base(cls)
     bases = (builtin, Exception) if issubclass(cls, Exception) and not issubclass(builtin, Exception) else (builtin,)
     is_own = cls in (BaseExceptionGroup, ExceptionGroup)  # Python's own

@@ -58,9 +58,9 @@ class ExceptionVariable(ObjectVariable):
         self.context: VariableTracker | None = None
         self.suppresses_context = False
         self.failed_lookup: tuple[str, VariableTracker] | None = None
-        """Name and object of an AttributeError, of the first look-up."""
+        """Name and object of the look-up that raised an AttributeError."""
         self.traceback: VariableTracker | None = None
-        """Traceback from the time when it was raised."""
+        """The traceback that ``raise`` or the traced code has set."""
         self.file_names: list[VariableTracker] = []
         """Arguments of an OSError after ``args`` in the call that created it."""
         self.members: tuple[VariableTracker, ...] | None = None
@@ -142,8 +142,7 @@ class ExceptionVariable(ObjectVariable):
                 self.arguments = value.unpack(tracer)
             case "__traceback__":
                 self.traceback = None if value.is_constant() else value
-            # CPython would store it in the exception's dict; as in torch, the graph breaks here.
-            case _:  # torch breaks, too
+            case _:  # CPython stores it in the exception's dict; torch breaks the graph, too
                 raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
 
     def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -214,7 +213,7 @@ class ExceptionVariable(ObjectVariable):
             tracer.side_effects.store_attribute(tracer, self, "__notes__", notes)
         return notes.call_method(tracer, "append", [note], {})
 
-    # -- afterwards ----------------------------------------------------------------------
+    # -- reconstruction ------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.shared(
@@ -299,7 +298,13 @@ AnyException = ExceptionVariable | GivenExceptionVariable
 
 
 def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker) -> None:
-    """Set the context of a raised exception to the one that is being handled; none is part of its own context."""
+    """Set the context of a raised exception to the one that is being handled.
+
+    No exception is in its own chain of contexts. CPython cuts the chain where it would become a cycle:
+
+        error raised while c is handled:    c -> b -> error -> a      before
+                                   error -> c -> b                    after: b has no context
+    """
     if not isinstance(error, AnyException):
         return
     if isinstance(handling, LazyVariable):  # an exception that a caller handles

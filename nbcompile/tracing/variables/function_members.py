@@ -27,8 +27,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 def check_member(tracer: Tracer, name: str, value: VariableTracker) -> None:
     """Check that a member of a function accepts a value.
 
-    Raises:
-        the TypeError or AttributeError of Python.
+    Raises Python's TypeError or AttributeError if it does not, and breaks the graph at new code.
     """
     if name not in TYPES:
         return

@@ -1,4 +1,4 @@
-"""Functions, methods and cells.
+"""Python functions, from outside and defined by the traced code, and their bound methods.
 
 A Python function is inlined: its body is run symbolically in a frame of its own
 (inlining.py). The call of one that must not be traced breaks the graph, with the
@@ -28,7 +28,7 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.cells import CellVariable, cell_tracker
 from nbcompile.tracing.variables.class_facts import is_method_in_c
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, dict_view_of
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
@@ -140,7 +140,7 @@ class FunctionVariable(BaseFunctionVariable):
         if overlay is not None:
             return overlay
         if name == "__dict__":
-            return window_of(tracer, self, self.function.__dict__, self._lazy)
+            return dict_view_of(tracer, self, self.function.__dict__, self._lazy)
         # ``hasattr(f, name)`` was false: the trace depends on the AttributeError.
         if self.source is not None and not hasattr(self.function, name):
             tracer.guard(self.source, GuardKind.HASATTR, (name, False))
@@ -260,7 +260,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         tracer = reconstruction.tracer
         if self.annotations is None or tracer.side_effects.attribute(self, "__annotations__") is not None:
             return stored
-        # The function is created already, so this is a reference to it: ``make`` is not called.
+        # The function has been created: ``shared`` returns a reference to it, and does not call its argument.
         target = reconstruction.shared(self, lambda: Constant(None))
         annotations = reconstruction.recipe(self._annotations(tracer))
         return (SetAttribute(target, "__annotations__", annotations), *stored)
@@ -329,7 +329,7 @@ class _CallOfMethodVariable(UntracedMethodVariable):
 
 
 class BuiltinGetVariable(VariableTracker):
-    """``function.__get__``: binds."""
+    """``function.__get__``: a call binds the function to an object."""
 
     def __init__(self, function: VariableTracker) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""``id(x)`` of a value without an address outside: it distinguishes objects, and its number is unknown.
+"""``id(x)`` of a value that has no address while tracing: it distinguishes objects, and its number is unknown.
 
     memo[id(x)] = y        found again under the same x
     id(x) == id(y)         x is y
@@ -30,7 +30,7 @@ class IdVariable(VariableTracker):
         return f"FakeIdVariable({self.value.describe()})"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        # A constant may have several trackers.
+        # One object may have several trackers if it is a constant: its own identity is the key.
         return ("id", id(self.value.constant() if self.value.is_constant() else self.value))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

@@ -43,11 +43,11 @@ class InstanceDictVariable(DictVariable):
         self.entries = _Attributes(tracer, owner, members, look)  # type: ignore[assignment]
 
     # Guards are about the dict at the entry of the frame, not about items that were stored since.
-    def _know_all(self, tracer: Tracer) -> None:
+    def _guard_keys(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.members))
 
-    def _know_length(self, tracer: Tracer) -> None:
+    def _guard_length(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.members))
 
@@ -62,18 +62,18 @@ class InstanceDictVariable(DictVariable):
 
     # The removed attributes depend on the existing ones.
     def method_clear(self, tracer: Tracer) -> None:
-        self._know_all(tracer)
+        self._guard_keys(tracer)
         super().method_clear(tracer)
 
     def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
-        self._know_all(tracer)
+        self._guard_keys(tracer)
         return super().method_popitem(tracer, last)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.owner), "__dict__")
 
 
-def window_of(
+def dict_view_of(
     tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None = None
 ) -> DictVariable:
     """The view of a real object's dict: the same one each time."""
@@ -83,11 +83,11 @@ def window_of(
     if type(members) is not dict:
         thing = f"{type(members).__name__} that is the __dict__ of an object"
         raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, thing, name=thing)
-    window = InstanceDictVariable(tracer, owner, members, look)
-    if window.source is not None:  # ``o.__dict__ = Dict()`` later: its methods may be the program's own
-        tracer.guard(window.source, GuardKind.TYPE_MATCH, dict)
-    tracer.side_effects.remember(members, window)
-    return window
+    view = InstanceDictVariable(tracer, owner, members, look)
+    if view.source is not None:  # ``o.__dict__ = Dict()`` later: its methods may be the program's own
+        tracer.guard(view.source, GuardKind.TYPE_MATCH, dict)
+    tracer.side_effects.remember(members, view)
+    return view
 
 
 class _Attributes(MutableMapping[Hashable, Entry]):
@@ -124,7 +124,8 @@ class _Attributes(MutableMapping[Hashable, Entry]):
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_MUTATION, f"{self.owner.describe()}.__dict__[...] = ...", name="dict"
             )
-        if name not in self or realise(self.tracer, self._value(name)) is not entry[1]:  # an access is no change
+        # A look-up stores the realised tracker, which is no change of the program's.
+        if name not in self or realise(self.tracer, self._value(name)) is not entry[1]:
             self.tracer.side_effects.store_attribute(self.tracer, self.owner, name, entry[1])
 
     def __delitem__(self, name: Hashable) -> None:
@@ -134,6 +135,7 @@ class _Attributes(MutableMapping[Hashable, Entry]):
 
     def __iter__(self) -> Iterator[Hashable]:
         stored = {name: value for name, value in self._stored().items() if value is not None}
+        # An attribute that was deleted and set again is at the end, as in a dict.
         gone = self._stored().keys() - stored.keys() | self.tracer.side_effects.moved_attributes(self.owner)
         kept = [name for name in self.members if name not in gone]
         yield from kept

@@ -68,7 +68,7 @@ class SequenceIteratorVariable(IteratorVariable):
         self.index = 0
         self.source = source
         self.is_exhausted = False
-        """True once it was exhausted: it stays so, even if the list grows."""
+        """True once ``next`` found no item: it stays so, even if the list grows."""
 
     def python_type(self) -> type:
         return type(iter(())) if issubclass(self.sequence.cls, tuple) else type(iter([]))
@@ -105,8 +105,8 @@ class SequenceIteratorVariable(IteratorVariable):
         return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
 
     def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
-        # Its position can be at most the length of the list, so it is set once the list has its final length.
-        # ``__setstate__`` sets the position. It cuts the position to the length that the list has then, hence last.
+        # ``__setstate__`` sets the position, but at most to the length that the list has then: it is called last, when
+        # the list has its final length.
         reconstruction.at_last.append(lambda: self._advance(reconstruction))
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
 
@@ -201,7 +201,10 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         """True if it raises even at its end."""
 
     def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
-        """The iterator, which cannot continue over other keys: the items would depend on their position in memory."""
+        """Let the iterator compare the keys, too, and return it.
+
+        CPython continues over replaced keys, in an order that depends on the layout of the hash table: a graph break.
+        """
         self.contents, self.contents_before = contents, contents()
         return self
 
@@ -219,7 +222,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         # A dict checks its size at each step, and raises "dictionary changed size during iteration".
         if self.state() != self.state_before:
             self.is_exhausted |= self.exhausts_early
-            # It is nan, which is unequal to every state: from now on each step raises.
+            # NaN is unequal to every state: from now on each step raises.
             self.state_before = _NOTHING_EQUALS
             tracer.raise_exception(RuntimeError, self.message)
         if self.contents is not None and self.version != self.owner.version:

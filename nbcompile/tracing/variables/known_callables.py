@@ -135,7 +135,7 @@ def in_order(
     return given, rest
 
 
-_UNSAID: dict[object, Callable[..., object]] = {
+_BUILTIN_SIGNATURES: dict[object, Callable[..., object]] = {
     getattr: lambda value, name, default=None, /: 0,
     next: lambda iterator, default=None, /: 0,
     iter: lambda value, sentinel=None, /: 0,
@@ -174,8 +174,8 @@ _FIRST_PARAMETERS: dict[object, str | None] = {
 @functools.cache
 def _signature(function: Callable[..., object]) -> inspect.Signature | None:
     """Signature of a function, or None."""
-    if function in _UNSAID:
-        return signature_of(_UNSAID[function])
+    if function in _BUILTIN_SIGNATURES:
+        return signature_of(_BUILTIN_SIGNATURES[function])
     if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
         return _signature_from_first(_FIRST_PARAMETERS.get(function, "input"))
     try:
@@ -256,8 +256,8 @@ class UnboundMethodVariable(KnownCallable):
 METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-def _learns(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
-    """Return whether a derivative may be needed, for which an operator has a formula."""
+def _needs_derivative(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
+    """Return whether autograd may differentiate the call, for which an operator has a formula."""
     examples = (getattr(realise(tracer, argument), "example", None) for argument in arguments)
     return torch._C.is_grad_enabled() and any(
         isinstance(example, torch.Tensor) and example.requires_grad for example in examples
@@ -293,7 +293,7 @@ class OperatorVariable(KnownCallable):
         if (
             body is not None
             and tracer.output.launches_kernels
-            and not _learns(tracer, (*arguments, *keywords.values()))
+            and not _needs_derivative(tracer, (*arguments, *keywords.values()))
         ):
             return FunctionVariable(body).call(tracer, arguments, keywords)
         self.check_no_leaf(tracer, self.value, keywords)

@@ -24,7 +24,7 @@ from nbcompile.tracing.variables.sets import SetVariable
 
 
 def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
-    """The real value of a container of constants (also nested ones), in a tuple; None if a part is unknown."""
+    """The real value of a container of constants (also nested ones), as a tuple of one; None if a part is unknown."""
     value = realise(tracer, value)
     if has_text_of_its_own(value):
         return None

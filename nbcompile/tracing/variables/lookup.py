@@ -71,12 +71,12 @@ def address_of(cls: type) -> Source | None:
 
 
 def is_class_method_in_c(found: object) -> bool:
-    """True if it binds to its class, as a ``classmethod`` does, and is supported."""
+    """True for an entry of a class that binds to the class, as a ``classmethod`` does, and is supported."""
     return isinstance(found, types.ClassMethodDescriptorType) and found in CLASS_METHODS_IN_C
 
 
 def is_data_descriptor(found: object) -> bool:
-    """True if it takes precedence over the instance's own attributes."""
+    """True for an entry of a class that takes precedence over the instance's own attributes."""
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 

@@ -1,8 +1,10 @@
-"""Dicts, as entries of trackers.
+"""Dicts: each entry has the tracker of its key and that of its value.
+
+    d["lr"]      entries: {"lr": (ConstantVariable("lr"), ConstantVariable(0.1))}
 
 Keys are found by :meth:`VariableTracker.hash_key`: constants by value, objects by
-identity. The guards on a dict from outside are those that its uses need: a key
-that was read, a membership that was tested, all keys if it was iterated over.
+identity or by their own ``__hash__`` and ``__eq__``, which are traced. The guards on a dict from outside are those that
+its uses need: a key that was read, a membership that was tested, all keys if it was iterated over.
 
 In torch: torch/_dynamo/variables/dicts.py. Read next: sets.py
 """
@@ -62,7 +64,9 @@ class DictVariable(ContainerVariable):
         self.inserted: dict[Hashable, None] = {}
         """Keys in insertion order, set when one is moved: ``dict.keys`` of an OrderedDict."""
         self.removed: dict[Hashable, VariableTracker | None] = {}
-        """Keys of an OrderedDict from outside that the traced code removed, even temporarily; else None."""
+        """The keys that an OrderedDict had before its first change, by their hashes: the tracker of one that the traced
+        code removed, even if it was inserted again, and None for the others.
+        """
 
     def describe(self) -> str:
         return f"ConstDictVariable(length={len(self.entries)})"
@@ -91,13 +95,13 @@ class DictVariable(ContainerVariable):
             self.no_method(name)
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 
-    def _know_all(self, tracer: Tracer) -> None:
+    def _guard_keys(self, tracer: Tracer) -> None:
         # Guards are about the dict at the entry of the frame. If it was changed here, all keys are known already.
         if self.source is not None and not self.changed:
             tracer.guard_keys(self)
 
     def mark_mutated(self, tracer: Tracer) -> None:
-        self._know_all(tracer)
+        self._guard_keys(tracer)
         if not self.changed and issubclass(self.cls, collections.OrderedDict):
             self.removed = dict.fromkeys(self.entries)
         self.changed = True
@@ -117,7 +121,7 @@ class DictVariable(ContainerVariable):
                 # So is a class: registries (of pytrees, say) have more keys in a process that imported more.
                 tracer.guard(self.source, GuardKind.DICT_CONTAINS, (looked_up, found))
             else:
-                self._know_all(tracer)
+                self._guard_keys(tracer)
         return found
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
@@ -173,12 +177,12 @@ class DictVariable(ContainerVariable):
 
     def keys(self, tracer: Tracer) -> list[VariableTracker]:
         """All keys, in order; guarded."""
-        self._know_all(tracer)
+        self._guard_keys(tracer)
         return [realise(tracer, key) for key, _ in self.entries.values()]
 
     def values(self, tracer: Tracer) -> list[VariableTracker]:
         """All values, in order; the keys are guarded."""
-        self._know_all(tracer)
+        self._guard_keys(tracer)
         return [self.find(tracer, key, hashed) for hashed, (key, _) in list(self.entries.items())]
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
@@ -194,15 +198,15 @@ class DictVariable(ContainerVariable):
     method___reversed__ = backwards  # for the built-in part of a subclass
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        self._know_length(tracer)
+        self._guard_length(tracer)
         return ConstantVariable(len(self.entries))
 
-    def _know_length(self, tracer: Tracer) -> None:
+    def _guard_length(self, tracer: Tracer) -> None:
         if self.source is not None and not self.changed:
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.entries))
 
     def truth(self, tracer: Tracer) -> bool:
-        self._know_length(tracer)
+        self._guard_length(tracer)
         return bool(self.entries)
 
     def method_get(
@@ -264,7 +268,7 @@ class DictVariable(ContainerVariable):
 
     def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
         if not self.entries:
-            self._know_all(tracer)  # the dict of another call may have entries
+            self._guard_keys(tracer)  # the dict of another call may have entries
             is_ordered = issubclass(self.cls, collections.OrderedDict)
             tracer.raise_exception(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
         self.mark_mutated(tracer)

@@ -276,7 +276,7 @@ WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction
 
 
 class WithoutOverridesVariable(ContextVariable):
-    """``torch._C.DisableTorchFunction()``: functions of torch call no override; ``...Subclass()``: only modes."""
+    """``torch._C.DisableTorchFunction()``: functions of torch call no override; ``...Subclass()``: they call modes."""
 
     keeps_state = False
     keeps_entry = True

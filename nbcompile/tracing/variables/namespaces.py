@@ -3,8 +3,8 @@
     globals()["G"] = 3; G        3, as if ``global G; G = 3`` had been written
     module.G = 3; vars(module)["G"]
 
-One variable under three names. It is a view, not a copy: side_effects records items that are stored through it like
-globals, and it has variables that were stored as globals, or on the module.
+A global variable is an attribute of its module and an item of this dict, which is a view, not a copy: side_effects
+records items that are stored through it like globals, and it has variables that were stored as globals or attributes.
 
 In torch: torch/_dynamo/variables/builder.py wraps it as an ordinary dict. Read next: instance_dict.py
 """
@@ -42,11 +42,11 @@ class NamespaceVariable(DictVariable):
         self.entries = _Globals(tracer, scope, source)  # type: ignore[assignment]
 
     # Guards are about the dict at the entry of the frame, not about items that were stored since.
-    def _know_all(self, tracer: Tracer) -> None:
+    def _guard_keys(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_KEYS, tuple(self.scope))
 
-    def _know_length(self, tracer: Tracer) -> None:
+    def _guard_length(self, tracer: Tracer) -> None:
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.scope))
 
@@ -95,7 +95,8 @@ class _Globals(MutableMapping[Hashable, Entry]):
     def __setitem__(self, name: Hashable, entry: Entry) -> None:
         if not isinstance(name, str):
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "globals()[...] = ...", name="dict")
-        if name not in self or realise(self.tracer, self[name][1]) is not entry[1]:  # an access is no change
+        # A look-up stores the realised tracker, which is no change of the program's.
+        if name not in self or realise(self.tracer, self[name][1]) is not entry[1]:
             self.tracer.side_effects.store_global(self.tracer, self.scope, name, entry[1])
 
     def __delitem__(self, name: Hashable) -> None:

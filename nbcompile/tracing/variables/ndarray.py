@@ -209,8 +209,8 @@ def _with_numpy_dtype(
     expected = arrays.torch_dtype(from_numpy)
     if expected is result.dtype():
         return result
-    # The node is created anew, with the dtype as its part: a conversion behind
-    # it would come after the operands were rounded to the smaller type.
+    # The node is created anew, with the dtype as a part of it: a conversion of its
+    # result would come after the operands were rounded to the smaller type.
     tracer.output.erase(result.tensor.node)
     return as_array(tracer.apply(replace(target, dtype=expected), values, named), target.name)
 

@@ -1,7 +1,7 @@
-"""nn.Modules: objects whose parameters, buffers and submodules live in dicts of their own.
+"""nn.Modules: objects whose parameters, buffers and submodules are in dicts of their own.
 
     self.weight      L['self']._parameters['weight']
-    self.layer(x)    its forward, as long as it has no hooks (guarded); backward hooks end the graph
+    self.layer(x)    its forward, as long as it has no hooks (guarded); backward hooks break the graph
 
 In torch: torch/_dynamo/variables/nn_module.py (UnspecializedNNModuleVariable).
 Read next: nbcompile/tracing/effects/side_effects.py
@@ -150,7 +150,7 @@ class NNModuleVariable(ObjectVariable):
         return tracer.call(forward, arguments, keywords)
 
     def _guard_hooks(self, tracer: Tracer) -> None:
-        """Guard that a module, which is called as its forward, has no hooks, if the settings require that."""
+        """Guard the numbers of hooks: global ones always, the module's if it has some or the settings require it."""
         every = torch.nn.modules.module
         for name in GLOBAL_HOOKS:
             source: Source = AttrSource(ModuleSource(every.__name__), name)
@@ -183,7 +183,7 @@ def has_hooks(module: torch.nn.Module) -> bool:
 
 
 def has_global_hooks() -> bool:
-    """True if calling any module does."""
+    """True if calling any module runs more than its ``forward``."""
     return any(getattr(torch.nn.modules.module, name) for name in GLOBAL_HOOKS)
 
 

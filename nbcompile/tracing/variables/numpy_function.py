@@ -1,6 +1,6 @@
-"""A function of NumPy, traced as the equivalent function of torch.
+"""A function of NumPy, traced as the function of that name in ``torch._numpy``.
 
-    np.sin(a)      a node torch.sin on the tensor that is traced for a
+    np.sin(a)      a node wrapped_sin on the tensor that represents a in the graph
 
 In torch: torch/_dynamo/variables/misc.py (NumpyVariable). Read next: nbcompile/tracing/variables/ndarray.py
 """

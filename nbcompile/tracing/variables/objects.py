@@ -53,7 +53,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, dict_view_of
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.known_callables import PolyfillVariable
 from nbcompile.tracing.variables.lookup import (
@@ -98,13 +98,13 @@ class ObjectVariable(VariableTracker):
         self.value = value
         self.source = source
         self.class_source = TypeSource(source) if source is not None else address_of(cls)
-        """Source of the class; for a new object, the source that it was called from."""
+        """Source of the class; for a new object, that of the class that was called."""
         self.base_items: VariableTracker | None = None
         """Tracker of the built-in part of a subclass of list, dict, tuple ..."""
         self.has_new_class = False
         """True once the traced code assigned to ``__class__``: the class at ``source`` is another one."""
         self.seen: dict[str, VariableTracker] = {}
-        """Attributes that were read; an unused one is not guarded yet."""
+        """Trackers of the attributes that were read; the value of an unused one is not guarded."""
 
     def python_type(self) -> type:
         return self.cls
@@ -138,7 +138,7 @@ class ObjectVariable(VariableTracker):
     # -- attributes ----------------------------------------------------------------------
 
     def on_class(self, tracer: Tracer, name: str) -> object:
-        """Entry of the class under a name; its kind is guarded."""
+        """Entry of the class under a name, unbound, or MISSING; notes a guard on it, or on its absence."""
         of_class = self.source is None or self.has_new_class
         tracer.note_member(self.class_source if of_class else self.source, self.cls, name)
         return class_lookup(self.cls, name)
@@ -231,7 +231,7 @@ class ObjectVariable(VariableTracker):
         # A new object has an empty dict at first: the traced code stored everything in it.
         if self.is_new():
             return InstanceDictVariable(tracer, self, {}, self._lazy)
-        return window_of(tracer, self, instance_dict(self.value), self._lazy)
+        return dict_view_of(tracer, self, instance_dict(self.value), self._lazy)
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not has_dict(self.value):
@@ -349,8 +349,8 @@ class ObjectVariable(VariableTracker):
         self.missing(tracer, name)
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
-        if self._has_getattr():  # hasattr would call it, too
-            # Guards must not run the program's own code: ``hasattr`` calls ``__getattr__`` and ``__getattribute__``.
+        # Guards must not run the program's own code: ``hasattr`` calls ``__getattr__`` and ``__getattribute__``.
+        if self._has_getattr():
             self._not_shadowed(tracer, name)
         elif self._has_getattribute() or self.has_new_class:
             self._not_shadowed(tracer, name)
@@ -417,7 +417,7 @@ class ObjectVariable(VariableTracker):
         if is_class_slot(found):
             self._change_class(tracer, expect_class(tracer, self.cls, value))
             return
-        self._expect_room(tracer, setattr, name, None)
+        self._check_storage(tracer, setattr, name, None)
         self._store(tracer, name, value)
 
     def _change_class(self, tracer: Tracer, cls: ClassVariable) -> None:
@@ -433,13 +433,13 @@ class ObjectVariable(VariableTracker):
     def _remove(self, tracer: Tracer, name: str) -> None:
         tracer.side_effects.delete_attribute(tracer, self, name)
 
-    def _expect_room(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
-        """Raise the error for an attribute that is no slot of an object without a dict, with Python's own message."""
+    def _check_storage(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
+        """Raise Python's AttributeError if the object has neither a dict nor a slot for the attribute."""
         found = class_lookup(self.cls, name)
         if self.cls.__dictoffset__ or keeps_dict_elsewhere(self.cls) or is_data_descriptor(found):
             return
         members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
-        # A new class raises the message, which differs between versions of Python.
+        # An object of a new class raises the error: its message differs between versions of Python.
         tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -465,7 +465,7 @@ class ObjectVariable(VariableTracker):
             below = None if source is None else MethodFunctionSource(source, "__delete__")
             tracer.call(tracer.wrap(deleter, below), [tracer.wrap(found, source), self])
             return
-        self._expect_room(tracer, delattr, name)
+        self._check_storage(tracer, delattr, name)
         # ``del obj.slot`` raises if the slot is empty.
         if isinstance(found, types.MemberDescriptorType):
             if self._slot(tracer, name, found) is None:
@@ -563,8 +563,8 @@ class ObjectVariable(VariableTracker):
 
     def _special_method(self, tracer: Tracer, name: str) -> VariableTracker:
         """A special method: looked up on the class, never on the instance."""
-        # On the class, never on the instance: ``obj.__len__ = f`` does not change ``len(obj)``. A None in the class
-        # (``__hash__ = None``) forbids the operation.
+        # ``obj.__len__ = f`` does not change ``len(obj)``. A None in the class (``__hash__ = None``) forbids the
+        # operation.
         found = self.on_class(tracer, name)
         if found is MISSING or found is None:
             message = TYPE_ERRORS.get(name, f"'{{}}' object does not support {name}")
@@ -656,7 +656,7 @@ class ObjectVariable(VariableTracker):
                 return special_results.checked(tracer, name, self._special(tracer, name, [], {}), self).truth(tracer)
         return True
 
-    # -- afterwards ----------------------------------------------------------------------
+    # -- reconstruction ------------------------------------------------------------------
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

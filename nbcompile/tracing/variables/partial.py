@@ -20,7 +20,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, dict_view_of
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.sequences import TupleVariable
 
@@ -63,7 +63,7 @@ class PartialVariable(VariableTracker):
         if name == "__dict__":
             self.has_dict = True
             if self.value is not None and self._members():
-                return window_of(tracer, self, self.value.__dict__, self._lazy)
+                return dict_view_of(tracer, self, self.value.__dict__, self._lazy)
             return InstanceDictVariable(tracer, self, self._members(), self._lazy)
         if name in self._members() and not tracer.side_effects.is_deleted(self, name):
             return self._lazy(tracer, name, self._members()[name])

@@ -38,8 +38,8 @@ def is_plain_value(value: object) -> bool:
 class PlainValueVariable(UnknownVariable):
     """A value that is guarded as a whole at its first use."""
 
-    def promised(self, tracer: Tracer) -> object:
-        """The value, guarded."""
+    def guarded_value(self, tracer: Tracer) -> object:
+        """The value, which is guarded from now on."""
         if self.source is not None:
             tracer.guard(self.source, GuardKind.EQUALS_MATCH, self.value)
         return self.value
@@ -52,10 +52,10 @@ class PlainValueVariable(UnknownVariable):
         return tracer.wrap(getattr(self.value, name), source)
 
     def truth(self, tracer: Tracer) -> bool:
-        return bool(self.promised(tracer))
+        return bool(self.guarded_value(tracer))
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return self.promised(tracer)
+        return self.guarded_value(tracer)
 
 
 def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
@@ -66,7 +66,7 @@ def compared(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> t
     if not all(isinstance(each, PlainValueVariable) or _is_known(each) for each in pair):
         return None
     return tuple(  # type: ignore[return-value]
-        value.promised(tracer) if isinstance(value, PlainValueVariable) else value.constant() for value in pair
+        value.guarded_value(tracer) if isinstance(value, PlainValueVariable) else value.constant() for value in pair
     )
 
 

@@ -1,4 +1,4 @@
-"""Lists, tuples and similar sequences, as items of trackers.
+"""Lists, tuples and similar sequences: each item has a tracker.
 
     xs.append(y)      the ListVariable has one more item; nothing runs
     a, b = pair       the items of the TupleVariable
@@ -37,6 +37,7 @@ from nbcompile.tracing.variables.sorting import sort_items
 MOST_ITEMS = 1 << 20
 """Maximum number of items of a repeated sequence that is traced: a longer one breaks the graph."""
 _POINTER = 8
+"""Size of an item in a list, in bytes."""
 _BOUND = (*BINDS, property, classmethod, staticmethod)
 """Descriptors that ``Tracer.bind`` binds to an object."""
 

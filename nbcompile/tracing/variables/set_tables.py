@@ -34,11 +34,11 @@ class SetTable:
         self.keys = keys
         """A set or frozenset; for an operand also a dict or a list; None: the order is unknown."""
         self.sources = sources
-        """Sets on whose order the order depends."""
+        """Sources of the sets from outside on whose order this order depends."""
         self.borrowed = borrowed
         """True if ``keys`` is a set of the program itself, whose results have the exact order; it is never changed."""
         self.derived = derived
-        """Sets on whose table sizes the order depends, too."""
+        """True if the order depends on the sizes of their hash tables, too: the keys were combined or changed."""
 
     def order(self) -> list[Any]:
         """The keys in CPython's iteration order, without an ``__iter__`` of the class of the set."""

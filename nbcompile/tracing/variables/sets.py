@@ -26,6 +26,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, table_of, table_of_real
 
 HASHED_AS_THEY_ARE = (TracedKey, *HASHED_BY_VALUE)
+"""Classes of keys with the hash that the value has in the program."""
 
 
 class SetVariable(ContainerVariable):

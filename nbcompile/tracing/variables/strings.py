@@ -88,7 +88,7 @@ def join(parts: Sequence[VariableTracker]) -> VariableTracker:
 
 
 def joined(parts: Sequence[VariableTracker]) -> TextVariable:
-    """The pieces of an f-string as one."""
+    """The parts as one text: their templates and values, one after another."""
     template, values = "", []
     for part in parts:
         text = part.text if isinstance(part, NumberTextVariable) else part

@@ -39,6 +39,7 @@ HARMLESS = frozenset(
     "__torch_function__ __new__ __init__ __repr__ __module__ __doc__ __dict__ __slots__ __qualname__ __annotations__ "
     "__firstlineno__ __static_attributes__ __weakref__ __orig_bases__ __parameters__ __init_subclass__".split()
 )
+"""Special names that a class may define: none of them changes what operators do."""
 
 
 def is_traceable(cls: type) -> bool:
@@ -47,7 +48,7 @@ def is_traceable(cls: type) -> bool:
 
 
 def own_classes(cls: type) -> list[type]:
-    """The classes of the method order before torch's own."""
+    """The classes of the method resolution order before torch's own."""
     return [each for each in cls.__mro__[: cls.__mro__.index(torch.Tensor)] if each not in PLAIN]
 
 
@@ -87,7 +88,7 @@ class SubclassVariable(TensorVariable):
         return super().get_attribute(tracer, name)
 
     def _of_object(self, tracer: Tracer, name: str) -> VariableTracker | None:
-        """Attribute of the object itself, which comes before the class's."""
+        """Attribute of the object itself, which hides one of the class that is no data descriptor."""
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None or tracer.side_effects.is_deleted(self, name) or self.source is None:
             return stored

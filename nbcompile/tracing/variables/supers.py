@@ -1,4 +1,4 @@
-"""``super()``: look-up that continues after a class in the object's method order.
+"""``super()``: look-up that continues after a class in the object's method resolution order.
 
     super().add(x)         Account.add, bound to self
     super().__init__()     object's own, in C: implemented here
@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable, with_class_sourc
 
 
 class SuperVariable(VariableTracker):
-    """``super()``: look-up continues after a class in the object's method order."""
+    """``super()``: look-up continues after a class in the object's method resolution order."""
 
     def __init__(self, cls: type, owner: VariableTracker) -> None:
         self.cls = cls

@@ -1,4 +1,4 @@
-"""A tensor, as a node of the graph with a fake value; and a symbolic number.
+"""A tensor, as a node of the graph with a fake value.
 
     x.relu().sum(0)     TensorVariable(x) -> node relu -> node sum
 
@@ -47,14 +47,17 @@ def _known_to_torch(names: str) -> frozenset[str]:
 CONSTANT_ATTRIBUTES = _known_to_torch(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort"
 )
+"""Attributes that the guard on a tensor compares, or that follow from what it compares."""
 GRAPH_ATTRIBUTES = _known_to_torch(
     "T mT H mH real imag nbytes itemsize is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
     "is_vulkan is_xla is_xpu"
 )
+"""Attributes whose read is a node of the graph, as in torch's graphs."""
 CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_same_size".split()
 )
+"""Methods that are evaluated on the fake tensor, if all arguments are constants."""
 
 
 SIZE_CHANGES = frozenset(
@@ -106,7 +109,7 @@ def changes_sizes(node: torch.fx.Node) -> bool:
 
 @functools.cache
 def getter(name: str) -> object:
-    """Getter of an attribute that overrides see: ``torch.Tensor.T.__get__``."""
+    """Function that an override is called with for an attribute: ``torch.Tensor.T.__get__``; None if there is none."""
     found: Any = getattr(torch.Tensor, name, None)
     has_getter = isinstance(found, types.GetSetDescriptorType) and not name.startswith("__")
     return found.__get__ if has_getter else None

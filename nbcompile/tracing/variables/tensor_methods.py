@@ -45,7 +45,7 @@ def _size_of(name: str) -> Special:
         rank = tensor.example.dim()
         if type(index) is not int or not -rank <= index < rank:
             # A tensor of that rank on the meta device raises torch's own error.
-            tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # raises torch's error
+            tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))
         return sizes.get_item(tracer, ConstantVariable(index))
 
     return size
@@ -316,7 +316,7 @@ def _number(name: str, kind: type | None) -> Special:
         count = example.numel()
         rejected = name == "__index__" and (example.is_floating_point() or example.is_complex())
         if rejected or (isinstance(count, int) and count != 1):
-            # By its number of elements and its kind, with torch's message.
+            # A tensor of that dtype, with no, one or several elements, raises torch's own error.
             tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=example.dtype), name), ())
         owner: VariableTracker = tensor
         if example.dtype is torch.bool and kind is not bool:  # the symbol of a truth value cannot be a number

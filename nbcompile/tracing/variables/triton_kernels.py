@@ -37,10 +37,11 @@ Given = dict[str, VariableTracker]
 class TritonKernelVariable(VariableTracker):
     """A kernel; with a grid, its launcher."""
 
-    def __init__(self, kernel: Any, source: Source | None = None, bound: TritonKernelVariable | None = None) -> None:
+    def __init__(self, kernel: Any, source: Source | None = None, unbound: TritonKernelVariable | None = None) -> None:
         self.kernel = kernel
         self.source = source
-        self.unbound = bound
+        self.unbound = unbound
+        """The kernel without a grid, of a launcher."""
         self.grid: VariableTracker | None = None
 
     def python_type(self) -> type:
@@ -97,8 +98,8 @@ class TritonKernelVariable(VariableTracker):
             raise self._unsupported(f"it has no parameter {', '.join(sorted(unknown)) or 'for the last argument'}")
         # A default is used only if neither the call nor a heuristic sets the argument.
         given = {name: tracer.constant_or_wrap(value) for name, value in defaults.items()} | given
-        # A grid may be a function of the constants (lambda meta:
-        # ...): with tuning it is called once for each configuration.
+        # A grid may be a function of the constants (``lambda meta: ...``): with tuning it is called once for each
+        # configuration.
         grids = [self._blocks(tracer, grid, given, config) for config in _configurations(kernel)]
         _specialise_constants(function, given)
         graph_arguments, constants = self._divided(given)
@@ -191,7 +192,7 @@ def _tuning_obstacle(kernel: Any) -> str:
 
 
 def _configurations(kernel: Any) -> list[Mapping[str, object]]:
-    """Constants that are chosen by tuning; one empty choice without."""
+    """The constants of each configuration of a tuner; one empty mapping for a kernel that is not tuned."""
     if type(kernel).__name__ != "Autotuner":
         return [{}]
     return [{**config.kwargs, "num_warps": config.num_warps} for config in kernel.configs]

@@ -25,7 +25,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.functions import FunctionVariable
-from nbcompile.tracing.variables.instance_dict import Look, window_of
+from nbcompile.tracing.variables.instance_dict import Look, dict_view_of
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.namespaces import NamespaceVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -104,7 +104,7 @@ def _window(tracer: Tracer, owner: AttributeOwner) -> DictVariable:
     elif isinstance(tracker, (PartialVariable, FunctionVariable)):
         found = tracker.get_attribute(tracer, "__dict__")
     elif isinstance(tracker, TensorVariable):
-        found = window_of(tracer, tracker, owner.members() or {}, _attribute_of(tracker))
+        found = dict_view_of(tracer, tracker, owner.members() or {}, _attribute_of(tracker))
     else:
         found = None
     if isinstance(found, DictVariable) and type(found) is not DictVariable:
