@@ -32,7 +32,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.exceptions import look_up
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, MethodVariable
-from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.identity import HashVariable, IdVariable, is_hash_of_value
 from nbcompile.tracing.variables.iterators import (
     ReversedIteratorVariable,
     SequenceIteratorVariable,
@@ -178,8 +178,10 @@ def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     tracer.depend_on_process("a hash")  # the hash of a string differs in every process
     value = realise(tracer, arguments[0])
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__hash__"):
-        return tracer.call_special(value, "__hash__", [])
-    return ConstantVariable(hash(value.hash_key(tracer)))
+        found = realise(tracer, tracer.call_special(value, "__hash__", []))
+        return special_results.checked(tracer, "__hash__", found, value) if found.is_constant() else found
+    key = value.hash_key(tracer)
+    return ConstantVariable(hash(key)) if is_hash_of_value(key, value) else HashVariable(hash, value, key)
 
 
 @handles(iter)

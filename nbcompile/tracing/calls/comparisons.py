@@ -33,7 +33,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.functions import MethodVariable
-from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.identity import HashVariable, IdVariable
 from nbcompile.tracing.variables.known_callables import KnownCallable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
@@ -248,6 +248,8 @@ def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTrack
     """Compare two values that are known while tracing, in Python; None if one is not known."""
     if isinstance(left, IdVariable) and isinstance(right, IdVariable):
         return is_same(tracer, left.value, right.value)
+    if isinstance(left, HashVariable) and isinstance(right, HashVariable) and left.key == right.key:
+        return True  # hashes of different objects may be equal, too: those are compared after a graph break
     if left.is_constant() and right.is_constant():
         return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
     values = _dtype_and_class(left, right) or _forms_of_types(left, right) or compared(tracer, left, right)

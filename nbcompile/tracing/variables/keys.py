@@ -25,13 +25,18 @@ class TracedKey:
         self.tracer = tracer
         self.tracker = tracker
         self.number: int | None = None
+        self.is_exact = True
+        """True if the hash is the program's own; False if it depends on an address that exists after the graph."""
 
     def __hash__(self) -> int:
         # Once: Python's dict stores the hash with the key, too.
         if self.number is None:
             found = realise(self.tracer, self.tracer.call_special(self.tracker, "__hash__", []))
-            number = found.specialise() if isinstance(found, SymbolicVariable) else found.constant()
-            self.number = hash(number)
+            if isinstance(found, SymbolicVariable):
+                self.number = hash(found.specialise())
+            else:
+                self.is_exact = found.is_constant()
+                self.number = hash(found.constant() if self.is_exact else found.hash_key(self.tracer))
         return self.number
 
     def __eq__(self, other: object) -> bool:

@@ -53,6 +53,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.identity import HashVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, dict_view_of
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.known_callables import PolyfillVariable
@@ -734,7 +735,7 @@ def _unequal(tracer: Tracer, owner: ObjectVariable, other: VariableTracker) -> V
 
 
 def _hash(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
-    return ConstantVariable(hash(owner.value) if not owner.is_new() else id(owner) >> 4)
+    return HashVariable(object.__hash__, owner, ("object", id(owner if owner.is_new() else owner.value)))
 
 
 def _text(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:

@@ -30,7 +30,7 @@ RULES = {
     "__len__": ResultRule(len, int), "__length_hint__": ResultRule(operator.length_hint, int),
     "__bool__": ResultRule(bool, bool), "__int__": ResultRule(int, int), "__float__": ResultRule(float, float),
     "__complex__": ResultRule(complex, complex), "__bytes__": ResultRule(bytes, bytes),
-    "__index__": ResultRule(operator.index, int),
+    "__index__": ResultRule(operator.index, int), "__hash__": ResultRule(hash, int),
 }  # fmt: skip
 """Special methods whose results Python checks."""
 
@@ -48,7 +48,7 @@ def checked(tracer: Tracer, method: str, result: VariableTracker, owner: Variabl
     # A length may be any object with an ``__index__``.
     if method == "__len__" and not issubclass(value.python_type(), int) and hasattr(value.python_type(), "__index__"):
         value = realise(tracer, tracer.call(tracer.wrap(operator.index, None), [value]))
-    if value.python_type() is rule.expected and rule.function not in (len, operator.length_hint):
+    if value.python_type() is rule.expected and rule.function not in (len, operator.length_hint, hash):
         return value
     # The built-in function itself, on an object whose method returns the value (or a stand-in for it): the result and
     # the error are Python's.

@@ -20,7 +20,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 
 
 @dataclass(frozen=True, slots=True)
-class _ReferenceKey:
+class ReferenceKey:
     """Key of a reference in a dict: it has the hash of its referent, and equals no other key."""
 
     referent: Hashable
@@ -45,7 +45,7 @@ class WeakReferenceVariable(VariableTracker):
         return "WeakRefVariable()"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return _ReferenceKey(realise(tracer, self.referent).hash_key(tracer))
+        return ReferenceKey(realise(tracer, self.referent).hash_key(tracer))
 
     def is_shared(self, tracer: Tracer) -> bool:
         """Return whether it is the one reference that all users of its object get: it has no callback."""
