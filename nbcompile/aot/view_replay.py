@@ -104,7 +104,7 @@ def input_views(
         return None
     finally:
         SET_GRAD_MODE(was_enabled)
-        torch_internals.forget_new_symbols(mode.shape_env)
+        torch_internals.drop_new_symbols(mode.shape_env)
 
 
 def _recorded(part: _Part, inputs: Sequence[Any], aliases: Sequence[AliasedOutput]) -> InputViews | None:

@@ -20,7 +20,7 @@ from nbcompile.aot.compilers import BoxedFunction
 def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], stage: str) -> BoxedFunction:
     """The graph operator by operator: what it means, and what runs where no code can be generated."""
     passes.make_complex_literals_exact(graph_module)
-    torch_internals.forget_text_with(graph_module)
+    torch_internals.free_text_with(graph_module)
     forward = graph_module.forward
     may_require_grad = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
 

@@ -84,7 +84,7 @@ def trace(
     except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises a RuntimeError again, with its own text
         torch_internals.restore_transforms(transforms)
         torch._C._set_grad_enabled(grad_mode)
-        torch_internals.forget_new_symbols(fake_mode.shape_env)
+        torch_internals.drop_new_symbols(fake_mode.shape_env)
         return None
 
 

@@ -44,7 +44,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
             return _trace(module, primals, tracer)
     except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises the second again, with its own words
         torch_internals.restore_transforms(transforms)  # the graph enters and leaves them by its nodes
-        torch_internals.forget_new_symbols(fake_mode.shape_env)
+        torch_internals.drop_new_symbols(fake_mode.shape_env)
         return None
 
 

@@ -49,7 +49,7 @@ class DebugFolder:
         return os.environ.get(VARIABLE, "0") == "1"
 
     def wants_steps(self) -> bool:
-        """The folder holds no steps."""
+        """False: no file of the folder contains steps."""
         return False
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:

@@ -46,7 +46,7 @@ class Metrics:
         return self.counting
 
     def wants_steps(self) -> bool:
-        """Steps are not counted."""
+        """False: steps are not counted."""
         return False
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:

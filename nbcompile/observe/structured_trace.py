@@ -51,7 +51,7 @@ class StructuredTrace:
         return torch_internals.has_trace_folder()
 
     def wants_steps(self) -> bool:
-        """A trace holds no steps."""
+        """False: a trace has no record of steps."""
         return False
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:

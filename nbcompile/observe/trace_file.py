@@ -6,7 +6,7 @@ r"""A structured trace as a stream of entries: metadata and payload of each reco
     \t{"name": "dynamo", "ts": 1795473921188904.0, ...
 
 A trace may be cut off, compressed, of any version, or hostile. Lines that are no records are counted; a payload that is
-too long is cut; a file that unpacks to more than ``MOST_BYTES`` is read so far. Nothing that a trace names is opened.
+too long is cut; a file that unpacks to more than ``MOST_BYTES`` is read up to there. No file that it names is opened.
 
 In torch: TorchLogsFormatter in torch/_logging/_internal.py. Read next: nbcompile/observe/trace_reader.py
 """

@@ -5,7 +5,7 @@
     trace.notes                            the parts that could not be read, and those that a trace lacks
 
 The parts of the trace become parts of a record: source lines, graphs, guards, breaks, recompilations, kernels, stages
-with their times. Parts that it lacks (the other lines of the source, fusion decisions, memory) is named in the notes.
+with their times. Parts that it lacks (the other lines of the source, fusion decisions, memory) are named in the notes.
 
 In torch: tlparse does the same for its pages. Read next: nbcompile/observe/trace_text.py
 """

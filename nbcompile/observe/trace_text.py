@@ -27,7 +27,7 @@ DTYPES = {
 #     "f32[64, s0][s0, 1]cuda:0"                      dtype, sizes, strides and device of a value
 #     # File: a.py:3 in f, code: y = x + 1            above the nodes of this line of the program
 ANNOTATION = re.compile(r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>\S*)$")
-PLACE = re.compile(r"#\s*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>\S+?), code: (?P<code>.*)$")
+FILE_COMMENT = re.compile(r"#\s*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>\S+?), code: (?P<code>.*)$")
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.MatMult: "matmul", ast.Pow: "pow",
     ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor",
@@ -163,7 +163,7 @@ def _locations(code: str) -> dict[int, tuple[StackLine, ...]]:
     found: dict[int, tuple[StackLine, ...]] = {}
     current: tuple[StackLine, ...] = ()
     for number, line in enumerate(_lines(code), 1):
-        if match := PLACE.search(line):
+        if match := FILE_COMMENT.search(line):
             # Nine digits at most: a damaged trace may have thousands, and int() rejects so many.
             current = (StackLine(match["file"], int(match["line"][:9]), match["function"], match["code"].strip()),)
         elif line.strip().startswith("# No stacktrace"):

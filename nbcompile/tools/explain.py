@@ -34,7 +34,7 @@ from nbcompile import api, config
 from nbcompile.record.model import Break
 from nbcompile.tracing import breaks
 
-_PLACES = (
+_FILES = (
     Path(__file__).parent / "break_examples.txt",  # in a wheel (pyproject.toml)
     Path(__file__).parents[2] / "docs" / "graph_breaks" / "examples.py",
 )
@@ -170,7 +170,7 @@ def _without_names(template: str) -> str:
 @functools.cache
 def load_examples() -> ModuleType:
     """The module of examples, which is outside of the package: user code that is compiled."""
-    path = next(filter(Path.exists, _PLACES))
+    path = next(filter(Path.exists, _FILES))
     text = path.read_text(encoding="utf-8")
     module = ModuleType("break_examples")
     module.__file__ = f"<{module.__name__}>"

@@ -69,7 +69,7 @@ class Columns:
         self.columns[-1].append(slide)
 
     def continued(self, slide: Slide) -> None:
-        """Add to the last slide if there is room on it, else below it."""
+        """Add the content to the last slide if both fit on it, else a slide below it."""
         last = self.columns[-1][-1] if self.columns and self.columns[-1] else None
         if last is None or last.lines + slide.lines > slide_parts.MAX_LINES:
             self.below(slide)

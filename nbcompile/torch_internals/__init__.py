@@ -1,6 +1,6 @@
 """All uses of non-public names of torch, by subject, each with its reason.
 
-This is the only folder that knows torch versions (2.11 to 2.13). What costs a
+Most differences between versions of torch (2.11 to 2.15) are handled here. What costs a
 second to import is fetched on first use by a function; everything else is a
 plain import.
 
@@ -9,7 +9,7 @@ In torch: each name's own file. Read next: nbcompile/torch_internals/modules.py
 
 from __future__ import annotations
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
+# The frame hook (PEP 523) and the guard tree are in torch's C extension.
 from torch._C._dynamo import eval_frame, guards
 
 from nbcompile.torch_internals.distributed import (
@@ -51,7 +51,7 @@ from nbcompile.torch_internals.fakes import (
     same_sizes,
     static_fake,
     tracing_context,
-    unsee_last_write,
+    undo_last_version_bump,
     with_unknown_sizes,
     without_overrides,
     without_own_context,
@@ -137,7 +137,7 @@ from nbcompile.torch_internals.modules import (
     decompositions,
     dispatch_modes,
     fake_tensor,
-    forget_text_with,
+    free_text_with,
     functorch_config,
     guards_context,
     has_cuda_device,
@@ -160,7 +160,7 @@ from nbcompile.torch_internals.modules import (
 )
 from nbcompile.torch_internals.shape_env import (
     allow_scalar_outputs,
-    forget_new_symbols,
+    drop_new_symbols,
     insert_runtime_asserts,
     new_shape_env,
     note_unbacked_symbols,
@@ -171,6 +171,7 @@ from nbcompile.torch_internals.symbols import (
     SymbolicDim,
     example_of,
     example_symbols,
+    expect_true,
     floats_to_be_constant,
     free_symbols,
     guard_on_memory_format,
@@ -184,7 +185,6 @@ from nbcompile.torch_internals.symbols import (
     is_unbacked,
     needs_data,
     own_symbol,
-    promise,
     shape_expressions,
     statically_true,
     symbol_facts,
@@ -233,6 +233,7 @@ __all__ = [
     "dispatch_mode_count",
     "dispatch_modes",
     "dispatches",
+    "drop_new_symbols",
     "enabled_artifacts",
     "enabled_components",
     "entered_forward_levels",
@@ -240,6 +241,7 @@ __all__ = [
     "eval_frame",
     "example_of",
     "example_symbols",
+    "expect_true",
     "facts_of_processes",
     "fake_counterparts",
     "fake_from_tensor",
@@ -250,11 +252,10 @@ __all__ = [
     "fakes_of",
     "first_bucket_bytes",
     "floats_to_be_constant",
-    "forget_new_symbols",
-    "forget_text_with",
     "forward_level",
     "forward_of",
     "free_symbols",
+    "free_text_with",
     "function_mode_at",
     "function_modes",
     "functorch_config",
@@ -315,7 +316,6 @@ __all__ = [
     "partitioners",
     "parts_of",
     "plain",
-    "promise",
     "proxy_tensor",
     "pytree_node",
     "real_dispatch",
@@ -355,7 +355,7 @@ __all__ = [
     "transform_levels",
     "transform_state",
     "triton_kernel_wrap",
-    "unsee_last_write",
+    "undo_last_version_bump",
     "waits_for_collectives",
     "with_unknown_sizes",
     "without_frame_hook",

@@ -38,7 +38,7 @@ def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-unsee_last_write = _lower_version_count_by_1
+undo_last_version_bump = _lower_version_count_by_1
 """Undo the last version bump of a tensor for autograd, as ``x.data = y`` does. In graphs it has torch's name."""
 
 
@@ -107,7 +107,7 @@ def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
 
 
 def is_plain(value: torch.Tensor) -> bool:
-    """A tensor of PyTorch's own (or the fake of one), not one of a subclass with its own meaning."""
+    """True for a tensor of PyTorch's own class, or the fake of one; False for one of any other subclass."""
     return type(value) in (torch.Tensor, torch.nn.Parameter, fake_tensor().FakeTensor)
 
 

@@ -30,8 +30,8 @@ AUTOGRAD_APPLY: Any = getattr(torch.autograd.Function.apply, "__func__", vars(to
 """The function that ``Function.apply`` binds to a class: Python's; from torch 2.15 on a descriptor in C."""
 
 
-# Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
-# torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
+# Cache entries are in regions of a code object's list. A real torch.compile does not see those of our region;
+# it would read every entry of its own region as one that it created when it recompiles.
 # Before torch 2.13 there are no regions: the entries of one list are distinguished by the key of their backend.
 OUR_REGION = 1 << 30
 
@@ -275,7 +275,7 @@ def _leave_layers(depth: int) -> None:
     if not torch.__version__.startswith("2.11."):
         layers.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         return
-    # There it pops each level twice.
+    # In torch 2.11 this function pops each level twice.
     kinds = layers.TransformType
     leave = {
         kinds.Grad: layers._grad_decrement_nesting,

@@ -46,7 +46,7 @@ def module_tensors(module: torch.nn.Module) -> list[str]:
 
 @contextmanager
 def parameters_set(values: Sequence[Any], modules: Sequence[tuple[torch.nn.Module, dict[str, int]]]) -> Iterator[None]:
-    """Inside, each module has the given tensors for its parameters and buffers."""
+    """Give each module the tensors of a node for its parameters and buffers in the block."""
     set_tensors = importlib.import_module("torch.nn.utils.stateless")._reparametrize_module
     with ExitStack() as stack:
         for module, names in modules:

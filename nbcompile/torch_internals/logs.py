@@ -17,8 +17,6 @@ import torch._guards
 import torch._logging._internal
 import torch._logging.structured
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
-
 
 def artifact_logger(artifact: str) -> logging.Logger:
     """The logger ``nbcompile.__<artifact>``: a log of torch's, which TORCH_LOGS and ``set_logs`` switch on."""
@@ -73,7 +71,7 @@ def set_logs(**logs: Any) -> None:
 
 
 def choose_logs(text: str) -> None:
-    """Logs in the language of TORCH_LOGS, all its names included: ``graph_code,+dynamo,-aot``; "" switches all off.
+    """Set the logs in the language of TORCH_LOGS, with all its names: ``graph_code,+dynamo,-aot``; "" switches all off.
 
     Raises:
         ValueError: a name that torch does not know.

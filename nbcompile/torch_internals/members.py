@@ -31,7 +31,7 @@ HARMLESS = frozenset(
     "__repr__ __str__ __format__ __dir__ __doc__ __annotations__ __dlpack__ __dlpack_device__ __array_priority__ "
     "__module__ __qualname__ __cuda_array_interface__".split()
 )
-"""Members of torch.Tensor that no compile needs; a program that reads one ends its graph."""
+"""Members of torch.Tensor that no compile needs; a program that reads one breaks its graph."""
 HARMLESS_BUILTINS = frozenset(
     "print input open breakpoint exit quit help copyright credits license display __import__ __build_class__ _".split()
 )

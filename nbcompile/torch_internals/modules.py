@@ -187,14 +187,14 @@ def dispatch_modes() -> ModuleType:
     return importlib.import_module("torch.utils._python_dispatch")
 
 
-def forget_text_with(module: torch.fx.GraphModule) -> None:
+def free_text_with(module: torch.fx.GraphModule) -> None:
     """Free the text of a graph module's code with the code: torch.fx keeps it until the process ends."""
     lazy_graph_module()._LazyGraphModule.force_recompile(module)
     code = module.forward.__code__
-    weakref.finalize(code, _forget_text, code.co_filename).atexit = False
+    weakref.finalize(code, _free_text, code.co_filename).atexit = False
 
 
-def _forget_text(name: str) -> None:
+def _free_text(name: str) -> None:
     linecache.cache.pop(name, None)
     graph_module._loader.eval_cache.pop(name, None)
 

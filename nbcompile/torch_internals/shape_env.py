@@ -119,7 +119,7 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
     return True
 
 
-def forget_new_symbols(shape_env: Any) -> None:
+def drop_new_symbols(shape_env: Any) -> None:
     """Drop the new symbols of an abandoned trace: no node defines them, and the next trace must not search for them."""
     if shape_env is not None:
         shape_env.pending_fresh_unbacked_symbols.clear()

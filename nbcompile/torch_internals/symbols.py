@@ -58,7 +58,7 @@ class SymbolicDim:
     """``dynamic``: a symbol of its own; ``duck``: equal sizes share one; ``unbacked``: one without a known value."""
     stride_varies: bool = False
     """False: the stride follows from the sizes, or is a constant."""
-    promised: bool = False
+    marked: bool = False
     """True if the user marked the dim as dynamic: specialising it is an error."""
     least: int | None = None
     most: int | None = None
@@ -70,7 +70,7 @@ class SymbolicDim:
 def symbolic_context(
     dims: Sequence[SymbolicDim], expression: str, base: Any, inside: dict[str, Any] | None = None
 ) -> Any:
-    """The sizes and strides that a whole tensor gets, for ShapeEnv; the context remembers its symbols.
+    """The sizes and strides that a whole tensor gets, for ShapeEnv; the context stores its symbols.
 
     Args:
         dims: of the tensor itself.
@@ -111,7 +111,7 @@ def _of_unbacked(dims: Sequence[SymbolicDim]) -> dict[str, Any]:
 
 def _constraint(dim: SymbolicDim) -> Any:
     shapes = symbolic_shapes()
-    if not dim.promised:
+    if not dim.marked:
         return None
     if dim.least is None and dim.most is None:
         return shapes.RelaxedUnspecConstraint(warn_only=False)
@@ -293,7 +293,7 @@ def is_limit_of_symbols(error: BaseException) -> bool:
     return isinstance(error, AssertionError) and "must be Tensor or scalar, got Sym" in str(error)
 
 
-def promise(condition: Any) -> bool:
+def expect_true(condition: Any) -> bool:
     """True if a condition on symbols holds: guarded if it is known while tracing, asserted at run time if not."""
     symbolic = condition if isinstance(condition, torch.SymBool) else condition != 0
     return bool(symbolic_shapes().expect_true(symbolic))

@@ -50,7 +50,7 @@ def is_traced_through(operator: object) -> bool:
 
 @contextmanager
 def launching_triton_operators(launches: bool) -> Iterator[None]:
-    """Inside, AOTAutograd traces through such operators if their kernels can be launched, or else calls them."""
+    """Let AOTAutograd trace through such operators in the block if ``launches`` is true, and call them if not."""
     known: Any = sys.modules.get("torch._library.triton")
     mode: Any = sys.modules.get("torch._subclasses.functional_tensor")
     for name in () if known is None or mode is None else tuple(known.triton_ops_to_kernels):

@@ -95,9 +95,9 @@ def test_the_last_write_is_unseen():
     x = torch.ones(2)
     before = x._version
     x.add_(1)
-    assert fakes.unsee_last_write(x) is x
+    assert fakes.undo_last_version_bump(x) is x
     assert x._version == before
-    assert fakes.unsee_last_write(torch.ones(2))._version == 0
+    assert fakes.undo_last_version_bump(torch.ones(2))._version == 0
 
 
 def test_real_and_fake_tensors_mix_only_inside():

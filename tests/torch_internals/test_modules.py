@@ -53,10 +53,10 @@ def test_a_graph_as_a_module_computes_what_the_graph_says():
     graph.output(graph.call_method("add", (graph.placeholder("x"), 1)))
     module = modules.as_module(graph)
     assert torch.equal(module(torch.ones(2)), torch.full((2,), 2.0))
-    modules.forget_text_with(module)
+    modules.free_text_with(module)
     name = module.forward.__code__.co_filename
     assert name in linecache.cache
-    modules._forget_text(name)
+    modules._free_text(name)
     assert name not in linecache.cache
 
 

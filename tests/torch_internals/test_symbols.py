@@ -67,7 +67,7 @@ def test_dims_of_a_tensor_have_the_symbols_that_were_asked_for(shape_env):
 def test_a_marked_dim_has_the_bounds_of_the_user(shape_env):
     """The range of the symbol is what was promised."""
     mode = torch_internals.new_fake_mode(shape_env)
-    dim = SymbolicDim("dynamic", promised=True, least=3, most=9)
+    dim = SymbolicDim("dynamic", marked=True, least=3, most=9)
     torch_internals.fake_from_tensor(mode, torch.ones(4), "L['x']", symbols.symbolic_context([dim], "L['x']", None))
     (facts,) = symbols.symbol_facts(shape_env).values()
     assert facts[2] == "[3, 9]"

@@ -72,7 +72,7 @@ def read(data: dict[str, Any], kernels: KernelTable, parts: Sequence[Callable[..
     def run(*arguments: Any) -> Any:
         if not callables:
             module = _module(data["nodes"], targets, kernels)
-            torch_internals.forget_text_with(module)
+            torch_internals.free_text_with(module)
             callables.append(torch_internals.forward_of(module))
         return callables[0](*arguments)
 

@@ -45,7 +45,7 @@ class Entry:
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the command."""
+    """Declare the command and its options."""
     text = "what is stored on disk: show, list or clear it, save it to a file or load one"
     parser = commands.add_parser("cache", help=text, allow_abbrev=False)
     actions = ("show", "list", "clear", *TRANSFERS)

@@ -19,7 +19,7 @@ from nbcompile.views import comparison
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the command."""
+    """Declare the command and its options."""
     parser = commands.add_parser(
         "compare", help="run a program with nbcompile and with torch.compile", allow_abbrev=False
     )

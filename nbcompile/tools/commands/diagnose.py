@@ -36,7 +36,7 @@ NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the commands."""
+    """Declare the commands and their options."""
     for name, summary, function in (
         ("ablate", "run a program with less and less of the compiler", _ablate),
         ("bisect", "find the decision of the compiler with which a program fails", _bisect),

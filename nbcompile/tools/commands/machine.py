@@ -18,7 +18,7 @@ from nbcompile.tools.doctor import Check, examine
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe both commands."""
+    """Declare both commands and their options."""
     parser = commands.add_parser("doctor", help="check this machine: what it has, what is missing", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=_doctor)

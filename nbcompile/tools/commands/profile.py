@@ -17,7 +17,7 @@ from nbcompile.views import profile as views
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the command."""
+    """Declare the command and its options."""
     parser = commands.add_parser(
         "profile", help="run a program and show where its compiled code spends time", allow_abbrev=False
     )

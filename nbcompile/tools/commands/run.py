@@ -37,7 +37,7 @@ NAMES = ("run", "report")
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe both commands."""
+    """Declare both commands and their options."""
     run = commands.add_parser("run", help="run a program and show what was compiled", allow_abbrev=False)
     run.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file; without it, text is printed")
     run.set_defaults(run=run_program)

@@ -35,7 +35,7 @@ KEYS = ("id", "title", "kind", "lecture", "points")
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Describe the command."""
+    """Declare the command, its actions and their options."""
     parser = commands.add_parser("teach", help="exercises: list, show, check, export, report", allow_abbrev=False)
     actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
     listing = actions.add_parser("list", help="all exercises")

@@ -64,7 +64,7 @@ def compare(
 def compare_script(
     path: Path, arguments: Sequence[str] = (), seconds: float = SECONDS, given: bytes = b""
 ) -> Comparison:
-    """Run a program twice: both ``nbcompile.compile`` and ``torch.compile`` mean nbcompile, then torch.compile.
+    """Run a program twice: ``nbcompile.compile`` and ``torch.compile`` both mean nbcompile, then torch.compile.
 
     Args:
         path: the program.

@@ -89,7 +89,7 @@ ENGINES = {"nbcompile": OURS, "torch": TORCHS}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The outcome of one step."""
+    """The outcome of one rung."""
 
     rung: str
     difference: str

@@ -229,6 +229,8 @@ def search(trial: Trial, subsystems: Iterable[str] = tuple(fuel.SUBSYSTEMS)) -> 
 
 
 class _Search:
+    """A binary search over the decisions of each subsystem, with the number of runs."""
+
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.trials = 0

@@ -53,7 +53,7 @@ class MinifiedGraph:
 
 
 class GraphReduction:
-    """Cuts of one graph that keep it wrong."""
+    """A graph that is wrong, which each accepted cut makes smaller."""
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any], wrong: GraphPredicate) -> None:
         self.graph, self.inputs, self.wrong = graph, list(inputs), wrong

@@ -55,19 +55,19 @@ class Script:
     arguments: tuple[str, ...] = ()
     seconds: float = 600.0
     replace: bool = False
-    """nbcompile.compile instead of torch.compile."""
+    """True to run it with nbcompile.compile instead of torch.compile."""
     given: bytes = b""
     """Standard input of the script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of running it."""
+    """One way of running a program."""
 
     backend: str = ""
     """The backend; "" for the program's own, ``EAGER`` for none."""
     fuel: str = ""
-    """A limit as ``NBCOMPILE_FUEL``."""
+    """A limit of the compiler's decisions, in the form of ``NBCOMPILE_FUEL``."""
     settings: tuple[tuple[str, Any], ...] = ()
     engine: str = "nbcompile"
     """``"torch"``: the real torch.compile instead of both."""
@@ -81,7 +81,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The result of the run."""
+    """The result of one run of a program."""
 
     code: int
     output: str

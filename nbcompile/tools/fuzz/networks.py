@@ -1,4 +1,4 @@
-"""Training programs: a small network, a loss and an optimizer, for some steps.
+"""Training programs: a small network, a loss and an optimiser, for some steps.
 
     model = nn.Sequential(Residual(nn.Linear(4, 4)), nn.BatchNorm1d(4))
     def step(x, y): out = model(x); ...; loss = F.mse_loss(out, y); loss.backward(); optimizer.step()
@@ -24,7 +24,7 @@ BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 
 def _updates(rng: random.Random, between_steps: bool) -> list[str]:
-    """The lines of a training step after the backward pass; ``between_steps``: the optimizer runs between the steps."""
+    """The lines of a training step after the backward pass; ``between_steps``: the optimiser runs between the steps."""
     lines = ["        if optimizer: optimizer.step()"] if rng.random() < 0.6 and not between_steps else []
     return lines + (["        if optimizer: optimizer.zero_grad()"] if rng.random() < 0.3 else [])
 

@@ -5,7 +5,7 @@
 It works on the syntax tree, so it is independent of the kind of program: a statement is removed, a compound statement
 is replaced by its body, an expression by one of its operands or a simple constant.
 
-In torch: functorch/_src/fx_minifier.py reduces graphs. Read next: nbcompile/tools/fuzz/campaign.py
+In torch: torch/_functorch/fx_minifier.py reduces graphs. Read next: nbcompile/tools/fuzz/campaign.py
 """
 
 from __future__ import annotations

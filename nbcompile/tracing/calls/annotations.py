@@ -51,7 +51,7 @@ def substitute(value: object) -> FunctionType | None:
     torchs = sys.modules.get("torch._dynamo.decorators")
     if torchs is None:
         return None
-    # The function that was given is kept, among torch's own, behind its own wrapper.
+    # torch stores the program's function among its own handlers, inside a wrapper.
     found = torchs.variables.PolyfilledFunctionVariable._get_polyfill_handlers().get(value)
     inner = getattr(found, "__wrapped__", found)
     if not isinstance(inner, FunctionType) or inner.__module__.startswith("torch."):

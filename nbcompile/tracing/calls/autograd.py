@@ -68,7 +68,7 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 
 def _expect_gradients_alone(cls: Any) -> None:
-    """Reject functions inside of ``vmap``, ``jvp`` or ``functionalize``, and in ``grad`` those that it rejects."""
+    """Break the graph inside of ``vmap``, ``jvp`` and ``functionalize``, and where functorch's ``grad`` raises."""
     # Inlined, ``vmap`` would use the formula of each operator instead of the program's ``vmap`` and ``backward``, and
     # ``jvp`` likewise; the operator of the graph has no rule for them.
     layers = torch._C._functorch.get_interpreter_stack() or []

@@ -43,6 +43,7 @@ _SAMPLES: dict[type, Callable[[], object]] = {
     list: list, dict: dict, set: set, frozenset: frozenset, types.NoneType: lambda: None, object: object,
     torch.Tensor: lambda: torch.ones(1),
 }  # fmt: skip
+"""Functions that create a value of each class, on which its methods are tried."""
 
 
 @functools.cache

@@ -69,7 +69,7 @@ def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords)
         if text := _constant_message(tracer, messages):  # the same operator as of torch._check, with the user's message
             return tracer.apply(torch._assert_scalar, [condition, *text])
         return tracer.apply(torch._check, [condition])
-    # The condition is known, or none at all: the program raises here, and may catch it.
+    # The condition is known, or is a tensor, which no check accepts: the program raises here, and may catch the error.
     holds = _known(tracer, condition)
     if holds is not True:
         texts = [realise(tracer, tracer.call(each, [])) for each in messages] if holds is False else []
@@ -85,7 +85,7 @@ def _is_operator(tracer: Tracer, condition: SymbolicVariable) -> bool:
 
 
 def _known(tracer: Tracer, condition: VariableTracker) -> object:
-    """A condition's value in this call; of a tensor any, because a check takes none."""
+    """A condition's value in this call; for a tensor any tensor, because every check raises for one."""
     match condition:
         case TensorVariable():
             return torch.empty(0)

@@ -235,7 +235,7 @@ MEANINGS: dict[str, Callable[..., VariableTracker]] = {
     "_reduce_scatter_base": _reduce_scatter_into,
     "all_to_all_single": _all_to_all_single,
 }
-"""Functions of torch.distributed by name; torch 2.13 has some of them under two."""
+"""Handlers of functions of torch.distributed, by name; torch 2.13 has some of them under two names."""
 GROUP_PROPERTIES = {
     "get_rank": "rank",
     "get_world_size": "size",

@@ -118,7 +118,7 @@ def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, k
         return _named_tuple(tracer, owner, arguments, keywords)
     instance = _user_object(tracer, owner, arguments, keywords)
     if cls is torch.nn.CrossEntropyLoss:
-        _forget_log(tracer)
+        _drop_log_node(tracer)
     return instance
 
 
@@ -192,7 +192,7 @@ def _check_numbers(tracer: Tracer, cls: type, arguments: Arguments, keywords: Ke
         tracer.evaluate(cls, ((),) * first + tuple(positional), dict(zip(keywords, named, strict=True)))
 
 
-def _forget_log(tracer: Tracer) -> None:
+def _drop_log_node(tracer: Tracer) -> None:
     # torch creates this one module without running its constructor, so that the graph has no log node of it.
     node = next(each for each in reversed(tracer.output.graph.nodes) if each.target is torch._C._log_api_usage_once)
     tracer.output.erase(node)

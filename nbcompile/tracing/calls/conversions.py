@@ -34,7 +34,7 @@ from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.deferred import DeferredVariable, can_be_deferred
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.known_callables import BuiltinVariable
-from nbcompile.tracing.variables.known_values import has_text_of_its_own, whole
+from nbcompile.tracing.variables.known_values import has_program_methods, whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -191,7 +191,7 @@ def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     value = realise_unless_deferred(tracer, arguments[0])
     if is_deferred(value):
         return NumberTextVariable("{!r}", [value])
-    if value.is_constant() and not has_text_of_its_own(value):
+    if value.is_constant() and not has_program_methods(value):
         return ConstantVariable(repr(value.constant()))
     if isinstance(value, SymbolicVariable):
         return strings.of_number(value, "{!r}")

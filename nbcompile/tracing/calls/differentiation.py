@@ -36,7 +36,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable, method
 HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 """Attributes of a leaf with hooks that change or read its gradient; None without hooks."""
 RETURNED = "autograd.grad"
-"""True if an earlier attempt returned a result whose saved tensors the derivative frees."""
+"""The name in ``must_break`` after an earlier attempt returned a result whose saved tensors the derivative frees."""
 
 
 @handles(torch.autograd.grad)
@@ -181,7 +181,7 @@ def _walked(tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[
 
 
 def _expect_leaf(tracer: Tracer, example: object, source: Source, walked: set[Any], *, is_input: bool) -> None:
-    """Error for an input of the graph with a history, which is unknown while tracing."""
+    """Break the graph for an input with a history, which is unknown while tracing; guard that others have none."""
     if not isinstance(example, torch.Tensor) or not example.requires_grad or is_input:
         return
     if example.grad_fn is None:

@@ -64,7 +64,7 @@ def capturing_whole(tracer: Tracer) -> ErrorReplacement:
 
 
 def captured_whole(name: str) -> Callable[[Handler], Handler]:
-    """A handler of such an operator; keywords are passed by position."""
+    """Decorator for the handler of an operator that exists only in a graph; keywords are passed by position."""
 
     def decorate(handler: Handler) -> Handler:
         @functools.wraps(handler)
@@ -207,7 +207,7 @@ def _while_loop(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         if test.result.constant():
             raise _misuse("torch.while_loop", "the condition is always true")
         return operands
-    # Both bodies are run on other values in each iteration: the carried tensors are inputs, even those it does not use.
+    # Both bodies run on other values in each iteration: each carried tensor is an input, also of a body without a use.
     body = _loop_body(tracer, step, [*carried, *extra])
     shared = _same_inputs(tracer, test.body, body.body)
     nodes = (tracer.output.install("cond_fn", test.body), tracer.output.install("body_fn", body.body))

@@ -189,8 +189,8 @@ def _class_implements(tracer: Tracer, cls: type, protocol: type, address: Source
 def _assume_subclasses(tracer: Tracer, value: VariableTracker, classinfo: VariableTracker) -> None:
     """Record the result of each class with a check of its own, since no guard reads a registry."""
     cls, classes = value.python_type(), class_values(tracer, classinfo)
-    # Abstract classes and protocols: their result depends on registrations, which no guard reads. It is an assumption
-    # of the trace, which the disk cache checks again.
+    # Abstract classes and protocols: their result depends on registrations. It is an assumption of the trace, which
+    # the disk cache checks again.
     for candidate in _checked_classes(classes):
         if has_own_check(candidate) and candidate not in cls.__mro__:
             if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):

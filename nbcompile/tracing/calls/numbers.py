@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from nbcompile.capture import arrays
-from nbcompile.tracing.inputs.int64_bounds import ROOM
+from nbcompile.tracing.inputs.int64_bounds import INT64_MAX
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -28,6 +28,7 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 EXACT = 2**53
 """Largest number up to which each int is exact as a float."""
 BITS = 62
+"""Greatest number of bits by which an int of a graph is shifted."""
 LOGICAL = frozenset({operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor})
 """Operators whose result is a truth value for two truth values."""
 
@@ -59,7 +60,7 @@ def is_as_in_python(
     """True if an operator may be in the graph; adds the guards that this requires."""
     expected = _EXPECTED.get(function)
     # Constants first: they must be small enough. Then the operator's own conditions, as guards on the symbols.
-    if not all(_has_room(each) for each in (left, right)):
+    if not all(_fits_int64(each) for each in (left, right)):
         return False
     return expected is None or not _is_known(left, right) or expected(tracer, left, right)
 
@@ -69,11 +70,11 @@ def _is_known(*operands: VariableTracker) -> bool:
     return all(each.example.node.has_hint() for each in operands if isinstance(each, SymbolicVariable))
 
 
-def _has_room(operand: VariableTracker) -> bool:
+def _fits_int64(operand: VariableTracker) -> bool:
     value = None if isinstance(operand, SymbolicVariable) else operand.constant()
     if arrays.is_array(value):  # NumPy's scalars promote the result to NumPy's types
         return False
-    return not isinstance(value, int) or abs(value) <= ROOM
+    return not isinstance(value, int) or abs(value) <= INT64_MAX
 
 
 def _divides(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:

@@ -1,4 +1,4 @@
-"""Python's operators on trackers: arithmetic, comparison, identity, truth.
+"""Python's arithmetic, bitwise and set operators on trackers; comparisons and ``is`` are in comparisons.py.
 
     left + right     both constants: computed now; a tensor among them: a node;
                      two lists: a new list; an object: its __add__ / __radd__

@@ -1,7 +1,7 @@
 """Operators of Python by their methods: ``a + b`` is ``__add__``, then ``__radd__``.
 
     BINARY["+"]       Operator(operator.add, "__add__", ...)
-    MIRRORED["<"]     ">": a < b evaluates b > a if a has no method for it
+    MIRRORED[operator.lt]     operator.gt: a < b is b > a, where only b is a value of the graph
 
 In torch: torch/_dynamo/variables/builtin.py (``_binops``). Read next: nbcompile/tracing/calls/operations.py
 """

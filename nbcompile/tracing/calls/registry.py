@@ -111,7 +111,7 @@ def is_compiled_module(value: object) -> bool:
     return (kind.__module__, kind.__qualname__) == ("torch._dynamo.eval_frame", "OptimizedModule")
 
 
-def wants_one_graph(value: object) -> bool:
+def requires_one_graph(value: object) -> bool:
     """True if a wrapper of ``nbcompile.compile`` was created with ``fullgraph=True``: a break in it is an error."""
     return bool(getattr(getattr(value, "_nbcompile_options", None), "fullgraph", False))
 

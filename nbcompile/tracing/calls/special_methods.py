@@ -71,9 +71,7 @@ def behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
 def call_special(
     tracer: Tracer, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]
 ) -> VariableTracker:
-    """Call a special method, looked up on the class."""
-    # Python looks special methods up on the class, never on the instance: ``x.__len__ = f``
-    # does not change ``len(x)``.
+    """Call a special method, looked up on the class: ``x.__len__ = f`` does not change ``len(x)``."""
     if isinstance(owner, ObjectVariable):
         return owner._special(tracer, name, arguments, {})
     if isinstance(owner, TupleVariable):

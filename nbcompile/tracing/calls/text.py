@@ -22,7 +22,7 @@ from nbcompile.tracing.variables import strings
 from nbcompile.tracing.variables.base import VariableTracker, is_deferred, realise, realise_unless_deferred
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deferred import DeferredVariable
-from nbcompile.tracing.variables.known_values import has_text_of_its_own
+from nbcompile.tracing.variables.known_values import has_program_methods
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import NumberTextVariable, TextVariable, join
@@ -103,7 +103,7 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
         return strings.NumberTextVariable(f"{{!{conversion}}}", [value])
     if isinstance(value, SymbolicVariable):
         return strings.of_number(value, f"{{!{conversion}}}")
-    if value.is_constant() and not has_text_of_its_own(value):
+    if value.is_constant() and not has_program_methods(value):
         function = {"s": str, "r": repr, "a": ascii}[conversion]
         return ConstantVariable(tracer.evaluate(function, (value.constant(),)))
     return to_text(tracer, value, "r" if conversion in "ra" else "")

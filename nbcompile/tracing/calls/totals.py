@@ -3,8 +3,8 @@
     sum([x, y], start=z)        z + x, and a node for each further item
     sum([0.1] * 10)             1.0 from Python 3.12 on, 0.9999999999999999 before
 
-From 3.12 on CPython adds a run of floats with a second number for what each addition rounds away. Python's own ``sum``
-computes such a run: while tracing if all its numbers are known, after the graph if some depend on sizes.
+From 3.12 on CPython's sum of floats is compensated (Neumaier): a second number collects the rounding errors. Python's
+own ``sum`` computes it: while tracing if all numbers are known, after the graph if some depend on sizes.
 
 In torch: torch/_dynamo/variables/builtin.py (``call_sum``), which adds one item after the other. Read next: folding.py
 """
@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.deferred import DeferredVariable, can_be_deferr
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 IS_COMPENSATED = sys.version_info >= (3, 12)
-"""True if CPython adds up what the additions of floats round away, and adds that at the end."""
+"""True if CPython's sum of floats is compensated: the rounding errors are added up, and added at the end."""
 _WORD = 2**63
 """Integers from here on do not fit into a C long: CPython leaves its loops over numbers there."""
 
@@ -35,7 +35,7 @@ def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     if issubclass(first := start.python_type(), (str, bytes, bytearray)):
         tracer.evaluate(sum, ([], first()))  # raises Python's error
     total: VariableTracker | None = None
-    run: list[VariableTracker] = []  # the start and the numbers behind it, which are not added yet
+    run: list[VariableTracker] = []  # the start and the numbers after it, which are not added yet
     while (item := iterator.next_item(tracer)) is not None:
         addend = realise(tracer, item)  # realised before the start value, as the iterator is read first
         if total is None:

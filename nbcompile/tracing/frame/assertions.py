@@ -30,7 +30,7 @@ def rewrite_assert(frame: Translator, jump: Instruction, condition: VariableTrac
     if isinstance(condition, SymbolicVariable):
         # A condition on symbols needs no operator: it becomes a guard, or an assertion at run time if it has an
         # unbacked symbol.
-        holds = torch_internals.promise(condition.example)
+        holds = torch_internals.expect_true(condition.example)
         if holds:
             frame.pop_raw()
             frame.jump(jump.target)

@@ -339,7 +339,7 @@ class OutputGraph:
         # Assertions on unbacked symbols become nodes before unused nodes are dropped, since they may use a size.
         if symbolic:
             draft = torch.fx.GraphModule(self.modules, self.graph)
-            torch_internals.forget_text_with(draft)
+            torch_internals.free_text_with(draft)
             torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
         drop_unused_numbers(self.graph)
         self.inputs.drop_unused()
@@ -347,7 +347,7 @@ class OutputGraph:
             torch_internals.allow_scalar_outputs(self.shape_env)
         module = torch.fx.GraphModule(self.modules, self.graph)
         nested_regions.inline_single_calls(module)
-        torch_internals.forget_text_with(module)
+        torch_internals.free_text_with(module)
         operator_warnings.show(self.warnings, module)
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 

@@ -99,9 +99,9 @@ class Dynamism:
 
         size, differed = value.size(dim), dim in self.dims.get(name, ())
         for holds, origin, marked in (
-            (is_marked("strict_unbacked"), "mark_unbacked", SymbolicDim("unbacked", promised=True)),
+            (is_marked("strict_unbacked"), "mark_unbacked", SymbolicDim("unbacked", marked=True)),
             (is_marked("unbacked"), "mark_unbacked", _unbacked(value, dim)),
-            (is_marked("dynamic"), "mark_dynamic", _promised(value, dim)),
+            (is_marked("dynamic"), "mark_dynamic", _marked_dynamic(value, dim)),
             (is_marked("weak_dynamic"), "maybe_mark_dynamic", SymbolicDim("dynamic")),
             (dim in _marks(value, "_dynamo_propagated_dynamic_indices"), "ragged", SymbolicDim("dynamic")),
             (_is_listed(config.unbacked_sources, name, dim), "unbacked_sources", SymbolicDim("unbacked")),
@@ -171,12 +171,12 @@ def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
     return False
 
 
-def _promised(value: torch.Tensor, dim: int) -> SymbolicDim:
+def _marked_dynamic(value: torch.Tensor, dim: int) -> SymbolicDim:
     if config.allow_ignore_mark_dynamic:
         return SymbolicDim("dynamic")
     bounds = [each for each in _marks(value, "_dynamo_dynamic_range") if each.dim == dim]  # type: ignore[attr-defined]
     least, most = (bounds[-1].min, bounds[-1].max) if bounds else (None, None)  # type: ignore[attr-defined]
-    return SymbolicDim("dynamic", promised=True, least=least, most=most)
+    return SymbolicDim("dynamic", marked=True, least=least, most=most)
 
 
 def _unbacked(value: torch.Tensor, dim: int) -> SymbolicDim:

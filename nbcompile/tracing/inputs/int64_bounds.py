@@ -18,7 +18,7 @@ import torch
 
 LARGEST = 2**62 - 1
 """Largest int that may enter a graph, or leave an operator on ints: with room for a sum."""
-ROOM = 2**63 - 1
+INT64_MAX = 2**63 - 1
 REASON = "an int of the graph is an int64: a larger one is a constant"
 """The note of a guard that a symbolic int is not larger."""
 SIZE = 2**31
@@ -33,7 +33,7 @@ def _first(bounds: Sequence[float]) -> float:
 
 def _power(bounds: Sequence[float]) -> float:
     base, exponent = bounds
-    return base**exponent if base <= ROOM and exponent <= 64 else math.inf
+    return base**exponent if base <= INT64_MAX and exponent <= 64 else math.inf
 
 
 _RULES: Mapping[str, _Rule] = {
@@ -60,7 +60,7 @@ def keep_in_range(
 
     ``of_symbol`` gives the greatest value of a symbol, ``input_of`` the input that it is, or None.
     """
-    limit = ROOM if greatest == LARGEST else greatest
+    limit = INT64_MAX if greatest == LARGEST else greatest
     # Asking a symbol in ``bool`` or ``int`` records a guard. First what is known without one: the bound of the
     # expression from the bounds of its symbols.
     if not number.node.has_hint() or bound(number.node.expr, of_symbol) <= limit:

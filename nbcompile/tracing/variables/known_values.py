@@ -26,7 +26,7 @@ from nbcompile.tracing.variables.sets import SetVariable
 def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
     """The real value of a container of constants (also nested ones), as a tuple of one; None if a part is unknown."""
     value = realise(tracer, value)
-    if has_text_of_its_own(value):
+    if has_program_methods(value):
         return None
     if value.is_constant():
         return (value.constant(),)
@@ -46,10 +46,10 @@ def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tupl
     return (copy,) if len(items) == len(parts) else None
 
 
-def has_text_of_its_own(value: VariableTracker) -> bool:
+def has_program_methods(value: VariableTracker) -> bool:
     """True for a tuple that is, or contains, a named tuple with a method of the program."""
     return isinstance(value, TupleVariable) and (
-        has_methods_in_python(value.cls) or any(map(has_text_of_its_own, value.items))
+        has_methods_in_python(value.cls) or any(map(has_program_methods, value.items))
     )
 
 

@@ -358,7 +358,7 @@ def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) ->
     output.state_call(torch._C._set_grad_enabled, (False,))
     written = output.apply("call_function", torch.Tensor.set_, (tensor.node, value.node), {})
     output.state_call(torch._C._set_grad_enabled, (enabled,))
-    output.apply("call_function", torch_internals.unsee_last_write, (written,), {})
+    output.apply("call_function", torch_internals.undo_last_version_bump, (written,), {})
 
 
 def _set_requires_grad(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) -> None:

@@ -165,7 +165,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
     # A function that is compiled already: inside of a compiled function its body is traced like any other.
     if wrappers.is_compiled(value):
         inner = tracer.wrap(wrappers.innermost(value), None)
-        return setting_contexts.strict(inner) if registry.wants_one_graph(value) else inner
+        return setting_contexts.strict(inner) if registry.requires_one_graph(value) else inner
     # Files of libraries are not traced through: calls break there, as in torch.
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:

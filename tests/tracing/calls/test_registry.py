@@ -50,5 +50,5 @@ def test_a_disabled_function_breaks_with_its_reason(recursive, kind):
 
 def test_a_wrapper_has_the_options_of_its_compilation():
     """A wrapper with ``fullgraph=True`` is found by its options."""
-    assert registry.wants_one_graph(nbcompile.compile(lambda x: x, fullgraph=True))
-    assert not registry.wants_one_graph(nbcompile.compile(lambda x: x))
+    assert registry.requires_one_graph(nbcompile.compile(lambda x: x, fullgraph=True))
+    assert not registry.requires_one_graph(nbcompile.compile(lambda x: x))

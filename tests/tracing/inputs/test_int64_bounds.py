@@ -8,7 +8,7 @@ import pytest
 import sympy
 
 from nbcompile.tracing.inputs import int64_bounds
-from nbcompile.tracing.inputs.int64_bounds import LARGEST, ROOM, SIZE
+from nbcompile.tracing.inputs.int64_bounds import INT64_MAX, LARGEST, SIZE
 
 s, k = sympy.Symbol("s", integer=True), sympy.Symbol("k", integer=True)
 
@@ -20,14 +20,14 @@ def bound(expression):
 
 def test_a_sum_of_two_ints_has_room():
     """The guarded range is one bit smaller than int64, so a sum of two ints fits."""
-    assert bound(k + 1) <= ROOM and bound(2 * LARGEST + sympy.Integer(1)) <= ROOM
-    assert bound(k + k) == 2 * LARGEST <= ROOM
-    assert bound(k * k) > ROOM
+    assert bound(k + 1) <= INT64_MAX and bound(2 * LARGEST + sympy.Integer(1)) <= INT64_MAX
+    assert bound(k + k) == 2 * LARGEST <= INT64_MAX
+    assert bound(k * k) > INT64_MAX
 
 
 def test_products_of_sizes_fit():
     """A product of two sizes fits; one of three sizes has no such guarantee."""
-    assert bound(s * s) <= ROOM < bound(s**3)
+    assert bound(s * s) <= INT64_MAX < bound(s**3)
 
 
 @pytest.mark.parametrize("expression", [sympy.sin(s), sympy.Float(0.5) * s, s**k, sympy.Rational(1, 2)])
