@@ -53,6 +53,7 @@ from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 from nbcompile.tracing.variables.slices import slice_of
 from nbcompile.tracing.variables.sorting import sort_items
 from nbcompile.tracing.variables.tensor import TensorVariable
+from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 
 CALLABLE_KINDS = (
     BaseFunctionVariable,
@@ -177,6 +178,8 @@ def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTra
 def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     tracer.depend_on_process("a hash")  # the hash of a string differs in every process
     value = realise(tracer, arguments[0])
+    while isinstance(value, WeakReferenceVariable):  # its hash is that of its referent
+        value = realise(tracer, value.referent)
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__hash__"):
         found = realise(tracer, tracer.call_special(value, "__hash__", []))
         return special_results.checked(tracer, "__hash__", found, value) if found.is_constant() else found
