@@ -53,11 +53,7 @@ TYPE_ERRORS = {
 
 
 class VariableTracker:
-    """Tracker of one value.
-
-    An operation that a subclass does not implement raises Python's error if the value's class lacks it, and breaks
-    the graph otherwise.
-    """
+    """Tracker of one value. An operation that no subclass implements raises Python's error or breaks the graph."""
 
     source: Source | None = None
     was_raised = False

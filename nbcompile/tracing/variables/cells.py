@@ -36,7 +36,7 @@ class CellVariable(VariableTracker):
         self.cell = cell
         """The real cell; None for one that the traced code created."""
         self.content_source = content_source
-        """Where the cell's content was read from."""
+        """Source that the cell's content was read from."""
         #     frame f ── cell k ── inner g         one cell, one tracker: an assignment in g is visible in f
         self.frame_name = frame_name
         """Name of the compiled frame's own free variable that has this cell; None if it has none."""

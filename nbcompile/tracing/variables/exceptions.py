@@ -298,13 +298,7 @@ AnyException = ExceptionVariable | GivenExceptionVariable
 
 
 def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker) -> None:
-    """Set the context of a raised exception to the one that is being handled.
-
-    No exception is in its own chain of contexts. CPython cuts the chain where it would become a cycle:
-
-        error raised while c is handled:    c -> b -> error -> a      before
-                                   error -> c -> b                    after: b has no context
-    """
+    """Set the context of a raised exception to the one being handled. The chain of contexts never becomes a cycle."""
     if not isinstance(error, AnyException):
         return
     if isinstance(handling, LazyVariable):  # an exception that a caller handles
@@ -320,7 +314,7 @@ def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracke
     while isinstance(above, AnyException) and id(above) not in passed:
         passed.add(id(above))
         context = _context(tracer, above)
-        if context is error:
+        if context is error:  # c -> b -> error -> a, raised while c is handled, becomes error -> c -> b, as in CPython
             _store_context(tracer, above, None)
         above = context
     _store_context(tracer, error, handling)
