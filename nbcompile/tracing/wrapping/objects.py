@@ -7,6 +7,7 @@ nbcompile/tracing/variables/objects.py
 from __future__ import annotations
 
 import collections
+import contextvars
 import random
 import types
 import weakref
@@ -25,6 +26,7 @@ from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.context_variables import ContextVarVariable
 from nbcompile.tracing.variables.exceptions import GivenExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.known_callables import SkippedVariable
@@ -180,3 +182,11 @@ def wrap_type_form(tracer: Tracer, value: object, source: Source | None) -> Vari
     if source is not None and not is_trusted(tracer, source):
         tracer.guard(source, GuardKind.ID_MATCH, value)
     return TypeFormVariable(value, source)
+
+
+def wrap_context_variable(tracer: Tracer, value: contextvars.ContextVar[Any], source: Source | None) -> VariableTracker:
+    """A context variable, guarded to be this one."""
+    if source is not None:
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    variable = ContextVarVariable(value, source if source is not None else tracer.keep(value, "variable"))
+    return tracer.side_effects.remember(value, variable)

@@ -15,6 +15,7 @@ nbcompile/tracing/rules.py
 from __future__ import annotations
 
 import collections
+import contextvars
 import functools
 import operator
 import re
@@ -79,6 +80,7 @@ from nbcompile.tracing.wrapping.kinds import (
 from nbcompile.tracing.wrapping.objects import (
     wrap_class,
     wrap_context,
+    wrap_context_variable,
     wrap_exception,
     wrap_module,
     wrap_nn_module,
@@ -141,6 +143,7 @@ ROWS: list[Row] = [
     (is_exactly(functools.partial), wrap_partial),
     (is_exactly(types.GetSetDescriptorType), wrap_descriptor),
     (is_exactly(weakref.ref), wrap_weak_reference),
+    (is_exactly(contextvars.ContextVar), wrap_context_variable),
     (is_a(torch.jit.ScriptFunction), wrap_scripted),
     (is_triton_kernel, wrap_triton_kernel),
     (_is_callable, wrap_callable),
