@@ -667,24 +667,18 @@ def nb0023_fixed(x):
     return x
 
 
-class Shift:
-    def __init__(self, by):
-        self.by = by
-
-    def apply(self, x):
-        return x + self.by
-
-
 def nb0027(x):
-    apply = Shift(2).apply
+    scales = {"small": 0.5, "large": 2.0}
+    names = iter(scales)
     nbcompile.graph_break()
-    return apply(x)
+    return x * scales[next(names)]
 
 
 def nb0027_fixed(x):
-    shift = Shift(2)
+    scales = {"small": 0.5, "large": 2.0}
+    names = iter(list(scales))
     nbcompile.graph_break()
-    return shift.apply(x)
+    return x * scales[next(names)]
 
 
 def nb0028(x):

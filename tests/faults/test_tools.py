@@ -138,7 +138,7 @@ def test_a_full_disk(number, monkeypatch, tmp_path):
     def full(*arguments):
         raise OSError(number, "the disk is full")
 
-    monkeypatch.setattr(store, "_write", full)
+    monkeypatch.setattr(store, "_drafted", full)
     nbcompile.reset()
     g = nbcompile.compile(lambda x: (x.cos() * 3.25).exp())
     with pytest.warns(Warning):

@@ -54,6 +54,10 @@ KNOWN: dict[tuple[str, str], str] = {
         "reasons",
     ): "torch adds a number of its own to the name of the check of a wrapper's context.",
     ("comptime_breaks_the_graph", "reasons"): "torch has a separate kind of graph break for comptime.",
+    (
+        "context_variables_and_thread_state",
+        "details",
+    ): "torch 2.13 breaks at calls of a context variable, so that the tensor comes from the stack. nbcompile traces them.",
     **_known(
         "warnings_are_filtered",
         "graphs details reasons",
