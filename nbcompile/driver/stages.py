@@ -137,8 +137,8 @@ def build_check(
     with observer.stage("guards"), collector_paused():
         # ``trace.guards()`` settles the sizes only now.
         with torch._C.DisableTorchFunction():  # no ``__torch_function__`` may see these reads
-            promised = (*trace.guards(), *backends.guards_of_backend(trace, options))
-            guards = filtering.filter_guards(promised, frame, options.guard_filter)
+            all_guards = (*trace.guards(), *backends.guards_of_backend(trace, options))
+            guards = filtering.filter_guards(all_guards, frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
     observer.guarded(options, check, trace)
     return guards, check

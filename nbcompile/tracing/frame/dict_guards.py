@@ -30,11 +30,11 @@ from nbcompile.tracing.variables.self_dicts import is_own_dict
 Apart = dict[int, Source]
 """Sources of dicts that must stay different objects, by the id of the real dict."""
 MANY_PAIRS = 12
-"""The number of pairs above which one guard promises that all differ, instead of one for each pair."""
+"""The number of pairs above which one guard checks that all differ, instead of one for each pair."""
 
 
 def guard_dicts(interpreter: Interpreter) -> None:
-    """Promise that a changed dict is not that of an object that is read, nor a changed object's a dict that is read."""
+    """Guard that a changed dict is not that of an object that is read, nor a changed object's a dict that is read."""
     effects = interpreter.side_effects
     effects.attribute_dicts.look_at_owners()
     _guard_globals(interpreter)
@@ -59,7 +59,7 @@ def guard_dicts(interpreter: Interpreter) -> None:
 
 
 def _guard_globals(interpreter: Interpreter) -> None:
-    """Promise that no plain dict that is read is the globals of a module that changes."""
+    """Guard that no plain dict that is read is the globals of a module that changes."""
     effects = interpreter.side_effects
     scopes = {id(change.scope): change.scope for change in effects.order if isinstance(change, GlobalChange)}
     dicts = _plain_dicts(interpreter) if scopes else {}
@@ -67,15 +67,15 @@ def _guard_globals(interpreter: Interpreter) -> None:
         name = str(scope.get("__name__"))
         if is_module_scope(name, scope):
             for source in dicts.values():
-                _promise(interpreter, source, AttrSource(ModuleSource(name), "__dict__"))
+                _guard_distinct(interpreter, source, AttrSource(ModuleSource(name), "__dict__"))
 
 
 def _guard_own_dict(interpreter: Interpreter, source: Source) -> None:
-    """Promise that a dict with attributes that changes does not become one that is its own ``__dict__``."""
+    """Guard that a dict with attributes that changes does not become one that is its own ``__dict__``."""
     real = interpreter.real_value(source)
     cls = type(real)
     if is_instance(real, dict) and cls.__dictoffset__ and cls.__flags__ & HEAP_TYPE and not is_own_dict(real):
-        _promise(interpreter, source, dict_source(source, cls))
+        _guard_distinct(interpreter, source, dict_source(source, cls))
 
 
 def _plain_dicts(interpreter: Interpreter) -> Apart:
@@ -136,18 +136,18 @@ def _of_owners(owners: Iterable[AttributeOwner], *, modules: bool) -> Apart:
 
 
 def _keep_apart(interpreter: Interpreter, changed: Apart, others: Apart) -> None:
-    """Promise that no changed dict is another one of these; those that are only read may be the same."""
+    """Guard that no changed dict is another one of these; those that are only read may be the same."""
     rest = [source for real, source in others.items() if real not in changed]
     if len(changed) * len(rest) > MANY_PAIRS:
-        _promise(interpreter, *changed.values(), *rest)
+        _guard_distinct(interpreter, *changed.values(), *rest)
         return
-    _promise(interpreter, *changed.values())
+    _guard_distinct(interpreter, *changed.values())
     for source in changed.values():
         for other in rest:
-            _promise(interpreter, source, other)
+            _guard_distinct(interpreter, source, other)
 
 
-def _promise(interpreter: Interpreter, *apart: Source) -> None:
+def _guard_distinct(interpreter: Interpreter, *apart: Source) -> None:
     # Dicts that are the same in this call have one source, and one guard for all: apart in each later call.
     distinct = tuple(dict.fromkeys(apart))
     if len(distinct) > 1:

@@ -102,7 +102,7 @@ class GraphInputs:
         try:
             fake = torch_internals.fake_from_tensor(self.fake_mode, value, expression(source), context)
         except Exception as error:
-            if torch_internals.is_constraint_violation(error):  # a size outside of the bounds that were promised
+            if torch_internals.is_constraint_violation(error):  # a size outside of the declared bounds
                 raise _with_line(error, self.stack()) from None
             if isinstance(error, torch_internals.fake_tensor().UnsupportedFakeTensorException):  # a quantized tensor
                 name, reason = expression(source), error.reason
@@ -194,7 +194,7 @@ class GraphInputs:
         names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
         return next(each for each in names if each not in self._names)
 
-    # -- what was promised ---------------------------------------------------------------
+    # -- guards ----------------------------------------------------------------------------
 
     def facts(self) -> dict[Source, TensorFacts]:
         """The sizes of each tensor: those that tracing had to know became constants again."""
@@ -251,9 +251,9 @@ class GraphInputs:
                 yield int64_bounds.limits(expression(source))
 
     def keep_in_range(self, number: torch.SymInt, greatest: int = int64_bounds.LARGEST) -> bool:
-        """Promise that an int which the graph computes fits there; False: it does not, and is a constant from now on.
+        """Guard that an int which the graph computes fits there; False: it does not, and is a constant from now on.
 
-        What only the run knows is not promised.
+        What only the run knows is not guarded.
         """
         return int64_bounds.keep_in_range(number, greatest, self._greatest, self._example)
 

@@ -1,8 +1,8 @@
 """Bounds of the ints of a graph: they are int64 there, while Python's have no limit.
 
     n + 1      n is the size of a tensor: fits
-    k + 1      k is an argument, promised to be smaller than 2**62: fits
-    k * k      promised to fit as well, or else k is a constant of this entry
+    k + 1      k is an argument, guarded to be smaller than 2**62: fits
+    k * k      guarded to fit as well, or else k is a constant of this entry
 
 In torch: nothing; its graphs count modulo 2**64 there. Read next:
 nbcompile/tracing/calls/numbers.py
@@ -56,7 +56,7 @@ _RULES: Mapping[str, _Rule] = {
 def keep_in_range(
     number: torch.SymInt, greatest: int, of_symbol: Callable[[Any], float], input_of: Callable[[object], object]
 ) -> bool:
-    """Promise that an int is at most ``greatest``; False: it is larger, and its inputs are constants now.
+    """Guard that an int is at most ``greatest``; False: it is larger, and its inputs are constants now.
 
     ``of_symbol`` gives the greatest value of a symbol, ``input_of`` the input that it is, or None.
     """
@@ -66,7 +66,7 @@ def keep_in_range(
     if not number.node.has_hint() or bound(number.node.expr, of_symbol) <= limit:
         return True
     if abs(number.node.hint) <= greatest:
-        return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
+        return bool(-greatest <= number) and bool(number <= greatest)  # each adds a guard
     # Too large already: a call with smaller numbers is compiled anew.
     for symbol in number.node.expr.free_symbols:
         found = input_of(symbol)

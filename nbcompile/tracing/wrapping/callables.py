@@ -212,7 +212,7 @@ def keeps_its_identity(tracer: Tracer, source: Source, value: object) -> bool:
 
 
 def guard_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> None:
-    """Promise that it is this function: torch.sin may be replaced between calls, as a test with a mock does."""
+    """Guard that it is this function: torch.sin may be replaced between calls, as a test with a mock does."""
     # A member that torch makes anew at each look-up has no identity to guard; the disk cache compares it.
     if source is None or (is_trusted(tracer, source) and not keeps_its_identity(tracer, source, value)):
         tracer.assume(source, value)

@@ -1,4 +1,4 @@
-"""Containers of the program: their kind and length are promised at once, an item when it is used.
+"""Containers of the program: their kind and length are guarded at once, an item when it is used.
 
     [a, b]            TYPE_MATCH, SEQUENCE_LENGTH
     {"k": v}          TYPE_MATCH; its keys when they are read
@@ -127,7 +127,7 @@ def wrap_deque(tracer: Tracer, value: collections.deque[object], source: Source 
 
 
 def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None) -> VariableTracker:
-    """A dict of any kind: keys are promised, values when they are used."""
+    """A dict of any kind: keys are guarded, values when they are used."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     if is_namespace(tracer, value):
@@ -149,7 +149,7 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
 
 
 def _guard_namespace(tracer: Tracer, value: dict[object, object], source: Source) -> None:
-    """Promise that a dict is the globals that it is now: another dict would not show what is stored in them."""
+    """Guard that a dict is the globals that it is now: another dict would not show what is stored in them."""
     name = str(value.get("__name__"))
     if getattr(sys.modules.get(name), "__dict__", None) is value:
         tracer.guard(source, GuardKind.OBJECT_ALIASING, AttrSource(ModuleSource(name), "__dict__"))
@@ -170,7 +170,7 @@ FEW = 16
 
 
 def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:
-    """A set: its members are promised."""
+    """A set: its members are guarded."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         # As many members, and each of these: the same set. Members are hashed already, so one guard each suffices.

@@ -1,4 +1,4 @@
-"""Objects with attributes: classes, modules and instances. An attribute is promised when it is read.
+"""Objects with attributes: classes, modules and instances. An attribute is guarded when it is read.
 
 In torch: torch/_dynamo/variables/builder.py (wrap_module, wrap_user_defined). Read next:
 nbcompile/tracing/variables/objects.py
@@ -106,7 +106,7 @@ def wrap_context(tracer: Tracer, value: object, source: Source | None) -> Variab
 def wrap_object(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """An instance of a class that was written in Python, with what it has from a built-in base."""
     if callable(value) and marks.is_marked(value):
-        # What the program declared about this very object; of an operator without an address nothing is promised.
+        # What the program declared about this very object; of an operator without an address nothing is guarded.
         annotation = known_annotations.annotated(value)
         if annotation is not None:
             guard_function(tracer, value, source)
