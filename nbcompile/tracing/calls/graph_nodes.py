@@ -26,6 +26,7 @@ from nbcompile.tracing.calls import overrides
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
+from nbcompile.tracing.variables.context_variables import expect_no_reader
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
@@ -50,6 +51,7 @@ def create_node(
     answer = overrides.override_of_node(tracer, op, target, arguments, keywords)
     if answer is not None:
         return answer
+    expect_no_reader(tracer, target)
     _check_no_arrays(tracer, target, (*arguments, *keywords.values()))
     plain = [_deep(tracer, each).proxy() for each in arguments]
     named = {name: _deep(tracer, each).proxy() for name, each in keywords.items()}

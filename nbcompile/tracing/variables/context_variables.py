@@ -15,7 +15,10 @@ from __future__ import annotations
 import contextvars
 import functools
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
+
+import torch
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Attribute, Call, Constant, Recipe
@@ -159,6 +162,19 @@ class ContextVarVariable(VariableTracker):
         if tracer.output.body is not tracer.output.root:
             name = f"the context variable {self.value.name}"
             raise breaks.unsupported(breaks.BODY_EFFECT, self.describe(), name="an operator", changed=name)
+
+
+def expect_no_reader(tracer: Tracer, target: object) -> None:
+    """Break at an operator of the program while a variable is set: it may read the variable, which is set later."""
+    if not any(isinstance(call, _SetVariable) for call in tracer.side_effects.deferred):
+        return
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        is_of_torch = str(target).partition(".")[0] in ("aten", "prim", "prims")
+    else:
+        is_of_torch = not isinstance(target, FunctionType) or target.__module__.partition(".")[0] == "torch"
+    if not is_of_torch:
+        what = f"{target}, which may read a context variable that the traced code set"
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
 
 
 def _value_or_unset(variable: contextvars.ContextVar[Any]) -> object:

@@ -180,6 +180,30 @@ def skipped():
     return scale.get()
 
 
+@torch.library.custom_op("nbcompile_tests::read_scale", mutates_args=())
+def read_scale(x: torch.Tensor) -> torch.Tensor:
+    """An operator of the program that reads the variable."""
+    return x * scale.get()
+
+
+@read_scale.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+@torch.compiler.allow_in_graph
+def read_in_the_graph(x):
+    """A function that is a node of the graph, and reads the variable."""
+    return x * scale.get()
+
+
+def _read_by_operators(x):
+    token = scale.set(4)
+    y = read_scale(x) + torch.ops.nbcompile_tests.read_scale(x) * 2 + read_in_the_graph(x)
+    scale.reset(token)
+    return y + read_scale(x)
+
+
 def _reset_in_another_order(x):
     first = scale.set(4)
     second = scale.set(5)
